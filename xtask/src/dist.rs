@@ -144,7 +144,7 @@ fn folder(name: &str) -> io::Result<PathBuf> {
 /// Makes a folder that has nothing in it.
 fn empty(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => fs::create_dir_all(folder),
     }
 }

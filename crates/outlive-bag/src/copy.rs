@@ -1,11 +1,10 @@
 //! Messages from files into a file: channels and schemas get the numbers that they have there.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use outlive_mcap::{
-    Header, Item, Message, MessageHeader, POSITIONS, Positions, Reader, Schema, Writer,
+    Header, Item, Message, MessageHeader, Numbering, POSITIONS, Positions, Reader, Writer,
 };
 use outlive_program::figures::counted;
 use serde_json::json;
@@ -45,19 +44,12 @@ impl Choice<'_> {
     pub const ALL: Choice<'static> = Choice { topic: &|_| true, start: 0, end: None };
 }
 
-/// A file that is read: its numbers, and those that they have in the other.
-#[derive(Default)]
-pub struct Source {
-    schemas: HashMap<u16, Arc<Schema>>,
-    channels: HashMap<u16, u16>,
-    /// The channel of a recorder's own events, as it is called there.
-    events: Option<u16>,
-}
-
 /// The file that is written.
 pub struct Target {
     writer: Writer,
     group: u64,
+    /// The channels of recorders' own events, as they are called there.
+    events: HashSet<u16>,
     /// Messages so far.
     pub messages: u64,
     /// Of these, what was recorded: not the recorder's own events.
@@ -67,33 +59,23 @@ pub struct Target {
 impl Target {
     /// Begins with a file's writer.
     pub fn new(writer: Writer, group: u64) -> Target {
-        Target { writer, group, messages: 0, recorded: 0 }
+        Target { writer, group, events: HashSet::new(), messages: 0, recorded: 0 }
     }
 
     /// Takes over what a file holds, if it is chosen.
     pub fn take(
         &mut self,
-        from: &mut Source,
+        from: &mut Numbering,
         item: Item<'_>,
         choice: &Choice<'_>,
     ) -> Result<(), Failure> {
         match item {
             Item::Header(_) => {}
-            Item::Schema(schema) => {
-                from.schemas.insert(schema.header.id, Arc::clone(schema));
-            }
+            Item::Schema(schema) => from.meet_schema(schema),
             Item::Channel(channel) if (choice.topic)(&channel.topic) => {
-                let schema = match from.schemas.get(&channel.schema_id).map(Arc::as_ref) {
-                    Some(Schema { header, data }) => {
-                        self.writer.add_schema(&header.name, &header.encoding, data)?
-                    }
-                    None => 0,
-                };
-                let (topic, encoding) = (&channel.topic, &channel.message_encoding);
-                let id = self.writer.add_channel(schema, topic, encoding, &channel.metadata)?;
-                from.channels.insert(channel.id, id);
+                let id = from.add_channel(channel, &mut self.writer)?;
                 if channel.topic == EVENTS {
-                    from.events = Some(channel.id);
+                    self.events.insert(id);
                 }
             }
             Item::Channel(_) => {}
@@ -120,14 +102,14 @@ impl Target {
     /// Puts a message of a file, if its channel was taken over.
     pub fn put_from(
         &mut self,
-        from: &Source,
+        from: &Numbering,
         header: MessageHeader,
         data: &[u8],
     ) -> Result<(), Failure> {
-        match from.channels.get(&header.channel_id) {
-            Some(id) => {
-                self.recorded += u64::from(from.events != Some(header.channel_id));
-                self.put(MessageHeader { channel_id: *id, ..header }, data)
+        match from.header(header) {
+            Some(header) => {
+                self.recorded += u64::from(!self.events.contains(&header.channel_id));
+                self.put(header, data)
             }
             None => Ok(()),
         }
@@ -168,9 +150,9 @@ impl Target {
 
 /// Takes over all of a reader's file that is chosen; the first fault ends it.
 pub fn all(reader: &mut Reader, target: &mut Target, choice: &Choice<'_>) -> Result<(), Failure> {
-    let mut source = Source::default();
+    let mut numbering = Numbering::default();
     while let Some(item) = reader.next()? {
-        target.take(&mut source, item, choice)?;
+        target.take(&mut numbering, item, choice)?;
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use outlive_program::{duration, size};
 use outlive_record::snapshot::LEAST;
 use outlive_record::{Compression, Kinds, Options, Snapshot, Split, Sync};
 use regex::Regex;
+use serde_json::json;
 
 /// Record topics in an MCAP file
 ///
@@ -196,16 +196,20 @@ impl Args {
         Kinds { topics: true, queues, states, services }
     }
 
-    /// Returns what is chosen, as a short text.
+    /// Returns what is chosen, as a short text. The same for the same choice whichever compiler made the program, since
+    /// files have it.
     fn selection(&self) -> String {
         let Kinds { topics, queues, states, services } = self.kinds();
         let mut names = self.topics.clone();
         names.sort();
         names.dedup();
-        let mut hasher = DefaultHasher::new();
         let regex = self.regex.as_ref().map(Regex::as_str);
-        ([topics, queues, states, services], self.all, regex, names).hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
+        let chosen = json!([[topics, queues, states, services], self.all, regex, names]);
+        // FNV-1a.
+        let hash = chosen.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{hash:016x}")
     }
 
     /// Whether topics to record are chosen: by name, by a pattern, or all.
@@ -327,6 +331,15 @@ mod tests {
         names.sort_unstable();
         known.sort_unstable();
         assert_eq!(names, known);
+    }
+
+    /// Files have it: another text here is another selection to the next version.
+    #[test]
+    fn a_selection_has_the_same_text_in_each_version() {
+        let chosen = |args: &[&str]| Args::parse_from([&["record"], args].concat()).selection();
+        assert_eq!(chosen(&["--all"]), "23c4057ad07d0165");
+        assert_eq!(chosen(&["b", "a", "--queues"]), chosen(&["a", "b", "a", "--queues"]));
+        assert_ne!(chosen(&["a", "b"]), chosen(&["ab"]));
     }
 
     #[test]

@@ -22,8 +22,9 @@ use outlive_mcap::Positions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::account::Start;
 use crate::error::Error;
-use crate::recorder::{Counts, Options, Past, Recorder};
+use crate::recorder::{Counts, Options, Recorder};
 use crate::{output, places};
 
 /// What a recorder's service has before the recorder's name.
@@ -150,8 +151,8 @@ impl Session {
         let start = || match is_paused {
             true => Ok(None),
             false => {
-                let past = Past { is_heir, ..Past::default() };
-                Recorder::start_after(domain, wanted, past).map(Some)
+                let start = Start { is_heir, ..Start::default() };
+                Recorder::start_as(domain, wanted, start).map(Some)
             }
         };
         let mut recorder = start().inspect_err(|_| {
@@ -268,13 +269,13 @@ impl Session {
     }
 
     fn start(&mut self) -> Result<(), Error> {
-        let past = Past {
-            is_told_to_start: true,
+        let start = Start {
+            is_told: true,
             // Where this start fails, the next one needs them.
             stopped: self.stopped.clone(),
             is_heir: self.control.as_ref().is_some_and(|control| !control.is_new),
         };
-        let started = Recorder::start_after(&self.domain, (self.options)(), past);
+        let started = Recorder::start_as(&self.domain, (self.options)(), start);
         let mut recorder = match started {
             Ok(recorder) => recorder,
             Err(error) => {

@@ -3,12 +3,11 @@
 //! Segments are read as they are: of one that is still written, what is whole. Channels and schemas get new
 //! numbers, because each segment has its own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use outlive_mcap::{Item, MessageHeader, Options, POSITIONS, Positions, Reader, Schema, Writer};
+use outlive_mcap::{Item, MessageHeader, Numbering, Options, POSITIONS, Positions, Reader, Writer};
 use serde_json::json;
 
 use crate::error::Error;
@@ -65,11 +64,10 @@ struct Out {
 
 impl Out {
     fn take_all(&mut self, mut reader: Reader) -> Result<(), Error> {
-        let mut schemas = HashMap::<u16, Arc<Schema>>::new();
-        let mut channels = HashMap::<u16, u16>::new();
+        let mut numbering = Numbering::default();
         loop {
             match reader.next() {
-                Ok(Some(item)) => self.take(&mut schemas, &mut channels, item)?,
+                Ok(Some(item)) => self.take(&mut numbering, item)?,
                 Ok(None) => return Ok(()),
                 // The end of what its writer has written, or had when it died.
                 Err(outlive_mcap::Error::Cut { .. }) => {}
@@ -79,32 +77,16 @@ impl Out {
         }
     }
 
-    fn take(
-        &mut self,
-        schemas: &mut HashMap<u16, Arc<Schema>>,
-        channels: &mut HashMap<u16, u16>,
-        item: Item<'_>,
-    ) -> Result<(), Error> {
+    fn take(&mut self, numbering: &mut Numbering, item: Item<'_>) -> Result<(), Error> {
         match item {
             Item::Header(_) => {}
-            Item::Schema(schema) => {
-                schemas.insert(schema.header.id, Arc::clone(schema));
-            }
+            Item::Schema(schema) => numbering.meet_schema(schema),
             Item::Channel(channel) => {
-                let schema = match schemas.get(&channel.schema_id).map(Arc::as_ref) {
-                    Some(Schema { header, data }) => {
-                        self.writer.add_schema(&header.name, &header.encoding, data)?
-                    }
-                    None => 0,
-                };
-                let (topic, encoding) = (&channel.topic, &channel.message_encoding);
-                let id = self.writer.add_channel(schema, topic, encoding, &channel.metadata)?;
-                channels.insert(channel.id, id);
+                numbering.add_channel(channel, &mut self.writer)?;
             }
             Item::Message(message) => {
                 // The reader has shown the channel before.
-                let Some(id) = channels.get(&message.header.channel_id) else { return Ok(()) };
-                let header = MessageHeader { channel_id: *id, ..message.header };
+                let Some(header) = numbering.header(message.header) else { return Ok(()) };
                 self.put(&header, message.data)?;
                 self.joined.messages += 1;
             }

@@ -4,12 +4,14 @@
 //! | given up | died just after |
 //! | --- | --- |
 //! | the places in topics, one after another | the others stay until the next one gives them up |
+//! | the snapshots that wait, each written from the window | the next one writes the others |
 //! | the window | |
 //! | the service, last | nothing is left |
 //!
 //! The process that gives it up serves in the dead one's place meanwhile, so no successor begins.
 
 use std::fs;
+use std::path::PathBuf;
 
 use outlive::Domain;
 use outlive::rpc::{Server, Service};
@@ -51,14 +53,7 @@ pub fn without_recorder(
     if !folder.is_there()? {
         return Err(no_window());
     }
-    let made = fs::read(folder.path.join(MADE)).map_err(|_| no_window())?;
-    let made: Made = serde_json::from_slice(&made)
-        .map_err(|error| folder.failed("read what made", error.into()))?;
-    let numbers = folder.segments()?.into_iter().map(|(number, _)| number).collect::<Vec<_>>();
-    let segments = without_gap(&numbers).iter().map(|number| folder.segment(*number));
-    let segments = segments.collect::<Vec<_>>();
-    let Made { output, profile, library } = made;
-    let options = Options { profile, library, ..Options::default() };
+    let (output, segments, options) = window_of(&folder)?.ok_or_else(no_window)?;
     let mut notes = match name {
         // The file of that name is wanted, and no other.
         Some(_) => Vec::new(),
@@ -71,9 +66,13 @@ pub fn without_recorder(
         let wanted = Wanted { file, reason: reason.to_owned(), due: 0 };
         notes.push(Note::write(&folder.path, wanted)?);
     }
+    carry_out(&notes, &segments, &options)
+}
+
+fn carry_out(notes: &[Note], segments: &[PathBuf], options: &Options) -> Result<Vec<Value>, Error> {
     let mut written = Vec::new();
     for note in notes {
-        let outcome = note.carry_out(&segments, &options, &|_| {});
+        let outcome = note.carry_out(segments, options, &|_| {});
         let told = event(&note.wanted, &outcome);
         outcome?;
         written.push(told);
@@ -81,21 +80,37 @@ pub fn without_recorder(
     Ok(written)
 }
 
+/// Returns the segments that follow one another, and what a snapshot of them says of its maker. `None`: no recorder
+/// has said that yet.
+fn window_of(folder: &Folder) -> Result<Option<(PathBuf, Vec<PathBuf>, Options)>, Error> {
+    let Ok(made) = fs::read(folder.path.join(MADE)) else { return Ok(None) };
+    let made: Made = serde_json::from_slice(&made)
+        .map_err(|error| folder.failed("read what made", error.into()))?;
+    let numbers = folder.segments()?.into_iter().map(|(number, _)| number).collect::<Vec<_>>();
+    let segments = without_gap(&numbers).iter().map(|number| folder.segment(*number));
+    let Made { output, profile, library } = made;
+    Ok(Some((output, segments.collect(), Options { profile, library, ..Options::default() })))
+}
+
 /// What a dead recorder had left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     /// How many topics had kept its place.
     pub topics: u64,
     /// Whether there was a window.
     pub window: bool,
+    /// The snapshots that it had been asked for and had not written: they are written now.
+    pub snapshots: Vec<Value>,
 }
 
-/// Gives up what a dead recorder of that name has left; publishers wait for no successor any more. `None`: there was
-/// nothing.
+/// Gives up what a dead recorder of that name has left; publishers wait for no successor any more. Snapshots that
+/// wait are written before, without waiting for their time, also those that another process is writing. `None`: there
+/// was nothing.
 ///
 /// # Errors
 /// [`outlive::Error::Taken`]: a recorder of that name lives. A topic's, if it could not be given up: the others are
-/// given up all the same. The window is another user's; the system's.
+/// given up all the same. A snapshot's, if it could not be written: it is given up, and the window stays. The window
+/// is another user's; the system's.
 ///
 /// # If a process dies
 /// What it has not given up is there, and the next one that does this gives it up.
@@ -106,10 +121,14 @@ pub fn release(domain: &Domain, recorder: &str) -> Result<Option<Released>, Erro
         Ok(topics) => (topics, None),
         Err(error) => (0, Some(error)),
     };
-    let mut released = Released { topics, window: false };
+    let mut released = Released { topics, ..Released::default() };
     let folder = Folder::of(domain, recorder);
     if folder.is_there()? {
         let _lock = folder.lock()?;
+        let notes = Note::all(&folder.path)?;
+        if let (false, Some((_, segments, options))) = (notes.is_empty(), window_of(&folder)?) {
+            released.snapshots = carry_out(&notes, &segments, &options)?;
+        }
         folder.remove()?;
         released.window = true;
     }

@@ -5,6 +5,7 @@
 //! doc/protocols/record.md has the argument. A [`replay::Player`] publishes what is in such files, or in
 //! those of other programs.
 
+mod account;
 pub mod control;
 mod error;
 mod join;

@@ -13,15 +13,14 @@
 //! one may be of another recording (`-o out_1.mcap` beside `-o out.mcap`), so the header names the recording.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use outlive_mcap::{Index, Options, Positions, RECORDING, Writer};
+use outlive_mcap::{Index, Item, Options, Positions, RECORDING, Reader, Writer};
 
+use crate::account::{self, Phase};
 use crate::error::Error;
-use crate::positions::STOPPED;
 use crate::source::Payload;
 
 /// When the next file begins.
@@ -46,23 +45,19 @@ pub enum Resume {
     Next,
 }
 
-/// What was before a recorder, by its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Predecessor {
-    None,
-    /// Its file was not finished.
-    Killed,
-    /// It has finished its file.
-    Ended,
-    /// It was told to stop, and has finished the file before.
-    Stopped,
-}
-
-/// A file that is open, how far the sources are in the recording, and what was before.
+/// A file that is open, and the account that holds at its end.
 pub struct Opened {
     pub output: Output,
     pub positions: Positions,
-    pub predecessor: Predecessor,
+    pub phase: Phase,
+}
+
+/// The recorder that opens it.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    pub name: Option<&'a str>,
+    /// One of its name has died, and its service is there: a file that says it was stopped is this one's.
+    pub is_heir: bool,
 }
 
 /// What the files are for.
@@ -92,21 +87,21 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the first file, or continues the last one. `heir`: the name of a recorder that has died. If it had
-    /// been told to stop, the next file begins.
+    /// Makes the first file, or continues the last one. If its recorder had been told to stop, the next file begins.
     pub fn open(
         path: &Path,
         split: Split,
         options: Options,
         resume: Resume,
         purpose: Purpose,
-        heir: Option<&str>,
+        owner: Owner<'_>,
     ) -> Result<Opened, Error> {
         let options = match purpose {
             Purpose::Recording => named(options, path),
             Purpose::Window => options,
         };
         let (last, former) = last_numbers(path, split, purpose)?;
+        let at = |number| file(path, split, number);
         let output = |number, writer, is_new| Output {
             path: path.to_owned(),
             split,
@@ -116,72 +111,64 @@ impl Output {
             is_new,
             writer,
         };
-        let is_open = |number| Ok::<bool, Error>(!is_finished(&file(path, split, number))?);
-        let mut stopped = None;
-        if let (Some(last), Some(name), Resume::Next | Resume::Unfinished) = (last, heir, resume)
-            && !is_open(last)?
-        {
-            stopped = stopped_positions(&file(path, split, last), name)?;
-        }
-        let next = match (last, resume) {
-            (None, _) if exists(&file(path, split, 0))? => Some(free_number(path, split, 0)?),
-            (None, _) => Some(0),
-            (Some(last), _) if stopped.is_some() => Some(free_number(path, split, last)?),
-            (Some(last), Resume::Next) if !is_open(last)? => Some(free_number(path, split, last)?),
-            (Some(_), _) => None,
+        let begun = |number, positions, phase| {
+            let writer = create(&at(number), &options)?;
+            Ok(Opened { output: output(number, writer, true), positions, phase })
         };
-        if let Some(next) = next {
-            let writer = create(&file(path, split, next), &options)?;
-            let predecessor = match &stopped {
-                Some(_) => Predecessor::Stopped,
-                None => Predecessor::None,
-            };
-            let (output, positions) = (output(next, writer, true), stopped.unwrap_or_default());
-            return Ok(Opened { output, positions, predecessor });
+        let Some(mut last) = last else {
+            let first = if exists(&at(0))? { free_number(path, split, 0)? } else { 0 };
+            return begun(first, Positions::new(), Phase::First);
+        };
+        match resume {
+            Resume::Yes => {}
+            Resume::No => return Err(Error::Exists(at(last))),
+            Resume::Unfinished | Resume::Next => match Found::of(&at(last), owner, &options)? {
+                Found::Open => {}
+                Found::Stopped(positions) => {
+                    return begun(free_number(path, split, last)?, positions, Phase::Stopped);
+                }
+                Found::Finished if resume == Resume::Next => {
+                    let next = free_number(path, split, last)?;
+                    return begun(next, Positions::new(), Phase::First);
+                }
+                Found::Finished | Found::Another => return Err(Error::Exists(at(last))),
+            },
         }
-        let mut last = last.unwrap_or(0);
-        if resume == Resume::No || resume == Resume::Unfinished && !is_open(last)? {
-            return Err(Error::Exists(file(path, split, last)));
-        }
-        let (mut writer, mut tail) = Writer::resume(file(path, split, last), options.clone())?;
+        let (mut writer, mut tail) = Writer::resume(at(last), options.clone())?;
         let is_empty = tail.positions.is_empty() && writer.contents().channels().next().is_none();
         match former {
-            Some(former) if is_empty && resume != Resume::Yes && !is_open(former)? => {
-                // Its recorder died when it had begun this one. How far it was, the one before says if it is its own.
-                let stopped = match heir {
-                    Some(name) => stopped_positions(&file(path, split, former), name)?,
-                    None => None,
-                };
-                let predecessor = match &stopped {
-                    Some(_) => Predecessor::Stopped,
-                    None => Predecessor::None,
-                };
-                let (output, positions) = (output(last, writer, true), stopped.unwrap_or_default());
-                return Ok(Opened { output, positions, predecessor });
-            }
             Some(former) if is_empty => {
-                // Without positions of its own: those of the file before hold.
-                drop(writer);
-                let empty = file(path, split, last);
-                fs::remove_file(&empty).map_err(|error| Error::Io {
-                    doing: "remove",
-                    path: empty,
-                    error,
-                })?;
-                last = former;
-                (writer, tail) = Writer::resume(file(path, split, last), options.clone())?;
+                let found = match resume {
+                    Resume::Yes => Found::Open,
+                    _ => Found::of(&at(former), owner, &options)?,
+                };
+                // Its recorder died when it had begun this one. How far it was, the one before says if it is its own.
+                let (positions, phase) = match found {
+                    Found::Stopped(positions) => (positions, Phase::Stopped),
+                    Found::Finished => (Positions::new(), Phase::First),
+                    Found::Another => return Err(Error::Exists(at(former))),
+                    Found::Open => {
+                        // Without positions of its own: those of the file before hold.
+                        drop(writer);
+                        fs::remove_file(at(last)).map_err(|error| Error::Io {
+                            doing: "remove",
+                            path: at(last),
+                            error,
+                        })?;
+                        last = former;
+                        (writer, tail) = Writer::resume(at(last), options.clone())?;
+                        let phase = Phase::of(&tail.positions, tail.finished);
+                        let output = output(last, writer, false);
+                        return Ok(Opened { output, positions: tail.positions, phase });
+                    }
+                };
+                return Ok(Opened { output: output(last, writer, true), positions, phase });
             }
-            Some(former) if purpose == Purpose::Recording => {
-                finish_former(&file(path, split, former), &options)?;
-            }
+            Some(former) if purpose == Purpose::Recording => finish(&at(former), &options)?,
             _ => {}
         }
-        let predecessor = match (tail.fresh, tail.finished) {
-            (true, _) => Predecessor::None,
-            (false, true) => Predecessor::Ended,
-            (false, false) => Predecessor::Killed,
-        };
-        Ok(Opened { output: output(last, writer, false), positions: tail.positions, predecessor })
+        let phase = Phase::of(&tail.positions, tail.finished);
+        Ok(Opened { output: output(last, writer, false), positions: tail.positions, phase })
     }
 
     /// The recording cannot begin: leaves no file behind that was not there.
@@ -286,8 +273,41 @@ fn create(path: &Path, options: &Options) -> Result<Writer<Payload>, Error> {
     Ok(created?)
 }
 
-/// The writer of the file before died before it was finished, or not.
-fn finish_former(path: &Path, options: &Options) -> Result<(), Error> {
+/// What a file is to a recorder that is not to resume finished ones.
+enum Found {
+    /// It is not finished, and goes on.
+    Open,
+    /// It ends, and nothing of it goes on.
+    Finished,
+    /// The recorder that died had been told to stop: the next file begins with these positions.
+    Stopped(Positions),
+    /// It is not finished, and another recorder's.
+    Another,
+}
+
+impl Found {
+    fn of(path: &Path, owner: Owner<'_>, options: &Options) -> Result<Found, Error> {
+        let is_finished = is_finished(path)?;
+        let positions = positions(path)?.filter(|positions| !positions.is_empty());
+        let Some(positions) = positions else {
+            return Ok(if is_finished { Found::Finished } else { Found::Open });
+        };
+        let is_own = account::is_of(&positions, owner.name);
+        if is_own && Phase::of(&positions, is_finished) == Phase::Stopped {
+            // The recorder may have died before the index was there: it was stopped with the last group.
+            finish(path, options)?;
+            return Ok(if owner.is_heir { Found::Stopped(positions) } else { Found::Finished });
+        }
+        Ok(match (is_finished, is_own) {
+            (true, _) => Found::Finished,
+            (false, true) => Found::Open,
+            (false, false) => Found::Another,
+        })
+    }
+}
+
+/// Gives a file its index, if its writer died before.
+fn finish(path: &Path, options: &Options) -> Result<(), Error> {
     if !exists(path)? || is_finished(path)? {
         return Ok(());
     }
@@ -295,11 +315,10 @@ fn finish_former(path: &Path, options: &Options) -> Result<(), Error> {
     Ok(former.finish(&tail.positions)?)
 }
 
-/// Returns the positions of a finished file, if a recorder of that name has finished it when it was told to stop.
-fn stopped_positions(path: &Path, name: &str) -> Result<Option<Positions>, Error> {
+/// Returns how far a file is. `None`: nothing of it is whole; or another program wrote it, or it is damaged.
+fn positions(path: &Path) -> Result<Option<Positions>, Error> {
     match outlive_mcap::read_positions(path) {
-        Ok(found) => Ok(found.filter(|found| found.get(STOPPED).is_some_and(|own| own == name))),
-        // Of another program, or damaged: no recorder's.
+        Ok(found) => Ok(found),
         Err(
             outlive_mcap::Error::NotMcap { .. }
             | outlive_mcap::Error::NotResumable { .. }
@@ -396,35 +415,27 @@ fn named(options: Options, path: &Path) -> Options {
 /// Returns whether a file is one of the recording, by its header. One without a whole header has nothing, and counts
 /// as one; so does one of a recorder that did not name its recording yet.
 fn is_own(file: &Path, path: &Path) -> Result<bool, Error> {
-    let failed = |error| Error::Io { doing: "read", path: file.to_owned(), error };
-    let mut begin = Vec::new();
-    let opened = match fs::File::open(file) {
-        // Another recorder has removed it since the folder was listed.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        opened => opened.map_err(failed)?,
+    let found = Reader::open(file).and_then(|mut reader| match reader.next()? {
+        Some(Item::Header(header)) => Ok(Some(header)),
+        _ => Ok(None),
+    });
+    let library = match found {
+        Ok(Some(header)) => header.library,
+        Ok(None) | Err(outlive_mcap::Error::Cut { .. }) => return Ok(true),
+        Err(outlive_mcap::Error::Io { error, .. })
+            // Another recorder has removed it since the folder was listed.
+            if error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            return Ok(false);
+        }
+        Err(error @ outlive_mcap::Error::Io { .. }) => return Err(error.into()),
+        Err(_) => return Ok(false),
     };
-    opened.take(LONGEST_BEGIN).read_to_end(&mut begin).map_err(failed)?;
-    let Some(rest) = begin.strip_prefix(&MAGIC) else {
-        return Ok(MAGIC.starts_with(&begin));
-    };
-    // The record's opcode and length.
-    let Some((_, rest)) = rest.split_at_checked(1 + 8) else { return Ok(true) };
-    let Some((_profile, rest)) = text(rest) else { return Ok(true) };
-    let Some((library, _)) = text(rest) else { return Ok(true) };
-    Ok(match String::from_utf8_lossy(library).split_once(RECORDING) {
+    Ok(match library.split_once(RECORDING) {
         Some((_, recording)) => recording == stem(path),
-        None => library.starts_with(b"outlive "),
+        None => library.starts_with("outlive "),
     })
 }
-
-/// Returns a text with its length before it, and what follows.
-fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = bytes.split_first_chunk()?;
-    rest.split_at_checked(u32::from_le_bytes(*len) as usize)
-}
-
-/// So many bytes have the magic number and the header: a name has 255 at most.
-const LONGEST_BEGIN: u64 = 1024;
 
 fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()

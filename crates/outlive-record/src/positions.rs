@@ -1,6 +1,6 @@
 //! Which positions of a file mean something: those of things that are still there.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use outlive::queue::Queue;
 use outlive::rpc::Service;
@@ -9,22 +9,26 @@ use outlive::topic::Topic;
 use outlive::{Domain, Error, Kind};
 use outlive_mcap::Positions;
 
+use crate::account::LEFT;
 use crate::source::MISSING;
 
-/// The name of the recorder that was told to stop, in the positions of the file that it has finished then.
-pub const STOPPED: &str = "stopped";
-/// What a recorder was to record, as a number: a successor with another one knows less of what it finds.
-pub const SELECTION: &str = "selection";
+/// The things of a domain that positions can name, by their numbers.
+pub struct Things {
+    pub found: BTreeMap<u64, (Kind, String)>,
+    /// There is nothing else: all could be read.
+    pub is_all: bool,
+}
 
 /// Forgets the positions of things that were removed while no recorder ran: nothing has their numbers again. Where
 /// something cannot be read, all stay as they are.
-pub fn forget_gone(domain: &Domain, positions: &mut Positions) {
-    if positions.is_empty() {
+pub fn forget_gone(things: &Things, positions: &mut Positions) {
+    if !things.is_all {
         return;
     }
-    let Ok(present) = instances(domain) else { return };
     positions.retain(|key, _| match key.split_once('.') {
-        Some((instance, of)) if is_instance(instance) && is_known(of) => present.contains(instance),
+        Some((instance, of)) if is_instance(instance) && is_known(of) => {
+            u64::from_str_radix(instance, 16).is_ok_and(|number| things.found.contains_key(&number))
+        }
         _ => true,
     });
 }
@@ -35,32 +39,34 @@ fn is_instance(text: &str) -> bool {
 
 /// Returns whether a topic has such a position, by the number of a ring, or another thing has.
 fn is_known(text: &str) -> bool {
-    [MISSING, "queue", "state", "service"].contains(&text) || text.parse::<u32>().is_ok()
+    [MISSING, LEFT, "queue", "state", "service"].contains(&text) || text.parse::<u32>().is_ok()
 }
 
-/// Returns the things that there are, as the positions name them.
-fn instances(domain: &Domain) -> Result<BTreeSet<String>, Error> {
-    let mut found = BTreeSet::new();
+/// Returns the number by which positions name a thing; 0: of a kind that has none, or none yet.
+fn number(domain: &Domain, kind: Kind, name: &str) -> Result<u64, Error> {
+    Ok(match kind {
+        Kind::Topic => Topic::open_as_bytes(domain, name)?.instance()?,
+        Kind::Queue => Queue::open_as_bytes(domain, name)?.id(),
+        Kind::State => State::open_as_bytes(domain, name)?.instance(0),
+        Kind::Service => Service::open_as_bytes(domain, name)?.id(),
+        _ => 0,
+    })
+}
+
+/// Returns the things that there are.
+pub fn things(domain: &Domain) -> Result<Things, Error> {
+    let mut things = Things { found: BTreeMap::new(), is_all: true };
     for name in domain.contents()?.names {
-        let instance = match domain.kind_of(&name) {
-            Ok(Kind::Topic) => {
-                Topic::open_as_bytes(domain, &name).and_then(|topic| topic.instance())
-            }
-            Ok(Kind::Queue) => Queue::open_as_bytes(domain, &name).map(|queue| queue.id()),
-            // One that has no number yet has no position either.
-            Ok(Kind::State) => State::open_as_bytes(domain, &name).map(|state| state.instance(0)),
-            Ok(Kind::Service) => Service::open_as_bytes(domain, &name).map(|service| service.id()),
-            Ok(_) => continue,
-            Err(error) => Err(error),
-        };
+        let instance =
+            domain.kind_of(&name).and_then(|kind| Ok((number(domain, kind, &name)?, kind)));
         match instance {
-            Ok(instance) => found.insert(format!("{instance:016x}")),
+            Ok((instance, kind)) => drop(things.found.insert(instance, (kind, name))),
             // It has gone meanwhile, or is nothing of Outlive's.
-            Err(Error::NotFound { .. } | Error::NotASegment { .. }) => continue,
-            Err(error) => return Err(error),
-        };
+            Err(Error::NotFound { .. } | Error::NotASegment { .. }) => {}
+            Err(_) => things.is_all = false,
+        }
     }
-    Ok(found)
+    Ok(things)
 }
 
 #[cfg(test)]
@@ -86,7 +92,7 @@ mod tests {
         let (there, was_there) = (queue("q"), queue("was"));
         domain.remove("was").expect("removed");
         let mut positions = Positions::from([(there.clone(), "5".into()), (was_there, "5".into())]);
-        forget_gone(&domain, &mut positions);
+        forget_gone(&things(&domain).expect("listed"), &mut positions);
         assert_eq!(positions.into_keys().collect::<Vec<_>>(), [there]);
         let keys = |instances: &[u64]| {
             let of = |instance| ["0", "17", MISSING].map(|of| format!("{instance:016x}.{of}"));
@@ -95,14 +101,14 @@ mod tests {
             keys.map(|key| (key, "5".to_owned())).collect::<Positions>()
         };
         let mut positions = keys(&[here, gone, again]);
-        forget_gone(&domain, &mut positions);
+        forget_gone(&things(&domain).expect("listed"), &mut positions);
         assert_eq!(positions, keys(&[here, again]));
         // Of one that cannot be read nothing is known: here one of another version.
         let mut bytes = std::fs::read(folder.join("here")).expect("read");
         bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
         std::fs::write(folder.join("other"), bytes).expect("written");
         let mut positions = keys(&[here, gone]);
-        forget_gone(&domain, &mut positions);
+        forget_gone(&things(&domain).expect("listed"), &mut positions);
         std::fs::remove_dir_all(&folder).expect("removed");
         assert_eq!(positions, keys(&[here, gone]));
     }

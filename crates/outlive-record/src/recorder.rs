@@ -15,7 +15,7 @@ mod flight;
 mod options;
 mod sources;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,12 +25,12 @@ use outlive::{Deadline, Domain, Kind, RecvError, WaitError};
 use outlive_mcap::{MessageHeader, Positions, Writer};
 use serde_json::{Value, json};
 
+use crate::account::{Account, Missing, Phase, Start};
 use crate::error::Error;
-use crate::output::{Opened, Output, Predecessor, Purpose, Resume};
+use crate::output::{Opened, Output, Owner, Purpose, Resume};
 use crate::pace::Pace;
-use crate::positions::{SELECTION, STOPPED, forget_gone};
 use crate::snapshot::{FAR, Snapshots};
-use crate::source::{Account, Beginning, Found, Payload, Source};
+use crate::source::{Found, Payload, Source};
 
 pub use options::{Counts, Options};
 
@@ -40,7 +40,7 @@ pub struct Recorder {
     options: Options,
     output: Output,
     snapshots: Option<Snapshots>,
-    positions: Positions,
+    account: Account,
     sources: Vec<Box<dyn Source>>,
     set: WaitSet,
     pace: Pace,
@@ -57,23 +57,10 @@ pub struct Recorder {
     events: u16,
     /// Of what is missing: that of things that are gone.
     counts: Counts,
-    /// Things that were there when it began, and could not be looked at.
-    unknown: BTreeSet<String>,
     /// Whether there was something at the last look.
     is_busy: bool,
     /// When polling last found a message.
     polled: Option<Instant>,
-}
-
-/// What was before a recorder that is told what to do.
-#[derive(Default)]
-pub(crate) struct Past {
-    /// A request begins the recording: in the next file, if the one that is there is finished.
-    pub is_told_to_start: bool,
-    /// A request had stopped the recording, in this process: how far it was.
-    pub stopped: Option<Positions>,
-    /// A recorder of the name has died.
-    pub is_heir: bool,
 }
 
 /// So many messages of a topic are taken before the next one has its turn.
@@ -96,14 +83,14 @@ impl Recorder {
     /// # If a process dies
     /// The next one of this name goes on where this one was.
     pub fn start(domain: &Domain, options: Options) -> Result<Recorder, Error> {
-        Recorder::start_after(domain, options, Past::default())
+        Recorder::start_as(domain, options, Start::default())
     }
 
     /// The same, of a recorder that is told what to do.
-    pub(crate) fn start_after(
+    pub(crate) fn start_as(
         domain: &Domain,
         options: Options,
-        past: Past,
+        start: Start,
     ) -> Result<Recorder, Error> {
         let file = outlive_mcap::Options {
             // rosbags reads no file without it.
@@ -113,7 +100,7 @@ impl Recorder {
             sync: options.sync,
             ..outlive_mcap::Options::default()
         };
-        let resume = match (options.resume, past.is_told_to_start, &options.name) {
+        let resume = match (options.resume, start.is_told, &options.name) {
             (_, true, _) => Resume::Next,
             (true, ..) => Resume::Yes,
             // Its predecessor has died.
@@ -135,17 +122,13 @@ impl Recorder {
             (Some(_), None) => return Err(Error::NoSnapshots),
             (None, _) => {
                 let (path, split) = (&options.output, options.split);
-                let heir = options.name.as_deref().filter(|_| past.is_heir);
-                (Output::open(path, split, file, resume, Purpose::Recording, heir)?, None)
+                let owner = Owner { name: options.name.as_deref(), is_heir: start.is_heir };
+                (Output::open(path, split, file, resume, Purpose::Recording, owner)?, None)
             }
         };
-        let Opened { output, mut positions, mut predecessor } = opened;
-        // This process's own are the newest, whatever file an older recorder of its name has left.
-        if let (Some(stopped), Predecessor::None | Predecessor::Stopped) =
-            (past.stopped, predecessor)
-        {
-            (positions, predecessor) = (stopped, Predecessor::Stopped);
-        }
+        let Opened { output, positions, phase } = opened;
+        let (name, selection) = (options.name.as_deref(), &options.selection[..]);
+        let account = Account::begin(positions, phase, start.stopped, name, selection);
         let watch = domain.watch();
         let mut set = WaitSet::new(domain);
         set.add(&watch)?;
@@ -154,7 +137,7 @@ impl Recorder {
             options,
             output,
             snapshots,
-            positions,
+            account,
             sources: Vec::new(),
             set,
             pace: Pace::new(Instant::now()),
@@ -165,23 +148,38 @@ impl Recorder {
             flush_at: None,
             events: 0,
             counts: Counts::default(),
-            unknown: BTreeSet::new(),
             is_busy: true,
             polled: None,
         };
-        if let Err(error) = recorder.begin(predecessor, dropped) {
+        if let Err(error) = recorder.begin(dropped) {
             recorder.output.give_up();
             return Err(error);
         }
         Ok(recorder)
     }
 
-    fn begin(&mut self, predecessor: Predecessor, dropped: Option<String>) -> Result<(), Error> {
-        let beginning = self.beginning(predecessor);
-        forget_gone(&self.domain, &mut self.positions);
+    /// Looks for what there is, and writes the first group: the account is this recorder's then. Without it, a
+    /// successor begins as this one did.
+    fn begin(&mut self, dropped: Option<String>) -> Result<(), Error> {
         self.events = events_channel(&mut self.output.writer)?;
-        self.look_for_topics(beginning)?;
-        let is_resumed = matches!(predecessor, Predecessor::Killed | Predecessor::Ended);
+        let mut left = Vec::new();
+        if let Err(error) = self.write_first(dropped, &mut left) {
+            left.into_iter().for_each(|source| source.abandon());
+            return Err(error);
+        }
+        self.account.has_begun();
+        // Their places are given up only now: the group says that no recorder goes on there.
+        left.into_iter().try_for_each(|mut source| source.acknowledge())
+    }
+
+    fn write_first(
+        &mut self,
+        dropped: Option<String>,
+        left: &mut Vec<Box<dyn Source>>,
+    ) -> Result<(), Error> {
+        self.leave_unwanted(left)?;
+        self.look_for_topics()?;
+        let is_resumed = self.account.is_resumed();
         self.tell(&json!({"event": "started", "resumed": is_resumed, "pid": std::process::id()}))?;
         for at in 0..self.sources.len() {
             self.tell_missing(at)?;
@@ -190,26 +188,6 @@ impl Recorder {
             self.tell(&json!({"event": "window_dropped", "why": why}))?;
         }
         self.flush()
-    }
-
-    /// Returns where the things begin that are there, by what was before.
-    fn beginning(&mut self, predecessor: Predecessor) -> Beginning {
-        // A writer may die after its last positions, and before its file is finished.
-        let was_stopped = self.positions.remove(STOPPED).is_some();
-        let has_ended = matches!(predecessor, Predecessor::Ended | Predecessor::Stopped);
-        let selection = Some(&self.options.selection).filter(|text| !text.is_empty());
-        let is_same = self.positions.get(SELECTION) == selection;
-        match selection {
-            Some(selection) => self.positions.insert(SELECTION.to_owned(), selection.clone()),
-            None => self.positions.remove(SELECTION),
-        };
-        let is_resumed = matches!(predecessor, Predecessor::Killed | Predecessor::Ended);
-        Beginning {
-            // What a successor's topics have is its own already; those in which it has no place have come since.
-            is_all_wanted: is_resumed && self.options.name.is_some(),
-            is_new: predecessor != Predecessor::None && is_same,
-            is_skipped: has_ended || was_stopped,
-        }
     }
 
     /// Records what comes, until that moment at most; returns sooner.
@@ -226,8 +204,7 @@ impl Recorder {
             || self.look_at.is_some_and(|moment| Instant::now() >= moment)
             || self.sources.iter().any(|source| source.is_removed())
         {
-            let came = Beginning { is_all_wanted: true, is_new: true, is_skipped: false };
-            self.look_for_topics(came)?;
+            self.look_for_topics()?;
         }
         self.is_busy = false;
         let now = now();
@@ -328,7 +305,7 @@ impl Recorder {
     /// Those of the file. Nothing is acknowledged then.
     pub fn flush(&mut self) -> Result<(), Error> {
         for source in &mut self.sources {
-            source.note_positions(&mut self.positions);
+            source.note_positions(&mut self.account.positions);
         }
         self.write_group()?;
         self.flush_at = None;
@@ -370,37 +347,38 @@ impl Recorder {
 
     /// The same. `is_stopped`: a request says so, and another one may begin the next file. Returns how far it is, too.
     pub(crate) fn end(mut self, is_stopped: bool) -> Result<(Counts, Positions), Error> {
+        // What came since the last look was to be recorded, too.
+        self.look_for_topics()?;
         for at in 0..self.sources.len() {
             self.take_rest(at)?;
         }
         self.complete_channels()?;
         self.tell(&json!({"event": "ended"}))?;
+        self.account.end(if is_stopped { Phase::Stopped } else { Phase::Ended });
+        self.close_refused();
+        // What comes behind this group is skipped. If it dies before the file has its index, a successor writes that.
         self.flush()?;
         let counts = self.counts();
         if let Some(mut snapshots) = self.snapshots.take() {
             snapshots.closed(self.output.number(), self.file_len());
             self.sources.clear();
             snapshots.end(&*self.options.told)?;
-            return Ok((counts, std::mem::take(&mut self.positions)));
+            return Ok((counts, std::mem::take(&mut self.account.positions)));
         }
         // First: a finished file with places in topics would be one that no successor goes on in.
         self.sources.clear();
-        let mut last = self.positions.clone();
-        if let Some(name) = self.options.name.as_ref().filter(|_| is_stopped) {
-            last.insert(STOPPED.to_owned(), name.clone());
-        }
-        self.output.writer.finish(&last)?;
-        Ok((counts, std::mem::take(&mut self.positions)))
+        self.output.writer.finish(&self.account.positions)?;
+        Ok((counts, std::mem::take(&mut self.account.positions)))
     }
 
     /// Returns what has been done.
     pub fn counts(&self) -> Counts {
-        let sum = |before, of: fn(&Account) -> u64| {
-            let all = self.sources.iter().map(|source| of(source.account()));
+        let sum = |before, of: fn(&Missing) -> u64| {
+            let all = self.sources.iter().map(|source| of(source.missing()));
             all.fold(before, u64::saturating_add)
         };
-        let lost = sum(self.counts.lost, Account::lost);
-        let skipped = sum(self.counts.skipped, Account::skipped);
+        let lost = sum(self.counts.lost, Missing::lost);
+        let skipped = sum(self.counts.skipped, Missing::skipped);
         let of = |kind| self.sources.iter().filter(|source| source.kind() == kind).count();
         let (topics, queues) = (of(Kind::Topic), of(Kind::Queue));
         let (states, services) = (of(Kind::State), of(Kind::Service));
@@ -448,11 +426,22 @@ impl Recorder {
         Ok(())
     }
 
-    /// Puts a line of JSON into the open group.
+    /// Puts a line of JSON into the open group, or into the next one if that is full.
     fn tell(&mut self, event: &Value) -> Result<(), Error> {
-        if self.output.writer.open_len() >= self.options.group_bytes {
-            self.flush()?;
+        self.make_room_for_event()?;
+        self.put_event(event)
+    }
+
+    /// Writes the open group if it is full. The first one ends with all that is there: it takes the account over.
+    fn make_room_for_event(&mut self) -> Result<(), Error> {
+        let is_full = self.output.writer.open_len() >= self.options.group_bytes;
+        match is_full && !self.account.is_beginning() {
+            true => self.flush(),
+            false => Ok(()),
         }
+    }
+
+    fn put_event(&mut self, event: &Value) -> Result<(), Error> {
         let now = now();
         let header = MessageHeader {
             channel_id: self.events,

@@ -5,6 +5,7 @@
 //! | segment | leaves the window |
 //! | --- | --- |
 //! | the last one, which is written | never |
+//! | the one before, until the last one has a group: it has the positions | never |
 //! | one that a snapshot still has to copy | never |
 //! | the oldest other one | when it is older than the span and no note waits; when those that are not being copied have more than half of the room |
 //!
@@ -31,9 +32,10 @@ use outlive::Domain;
 use outlive_mcap::Options;
 use serde_json::{Value, json};
 
+use crate::account::Phase;
 use crate::error::Error;
 use crate::notes::{LOOK, Note, Outcome, Wanted, choose, remove, write_whole};
-use crate::output::{Opened, Output, Predecessor, Purpose, Resume, Split};
+use crate::output::{Opened, Output, Owner, Purpose, Resume, Split};
 use crate::recorder::now;
 use crate::window::{Folder, MADE, Made, free, without_gap};
 
@@ -101,6 +103,8 @@ pub(crate) struct Snapshots {
     output: PathBuf,
     options: Options,
     closed: VecDeque<Closed>,
+    /// The segment that is written has no positions yet: those of the last one that is closed hold.
+    is_without_group: bool,
     waiting: Vec<Waiting>,
     running: Option<Running>,
     /// When the last snapshot of a death was due.
@@ -135,9 +139,17 @@ impl Snapshots {
         // The file is as short as the predecessor's, and needs room beside that.
         while let Err(error) = write_whole(&folder.path.join(MADE), &made) {
             let segments = folder.segments()?;
-            // The last one has the positions.
+            // The last one with a group has the positions.
+            let has_positions = |(number, _): &(u32, u64)| {
+                let found = outlive_mcap::read_positions(folder.segment(*number));
+                found.is_ok_and(|found| found.is_some_and(|found| !found.is_empty()))
+            };
             match &segments[..] {
-                [(oldest, _), _, ..] if error.is_no_room() => remove(&folder.segment(*oldest))?,
+                [(oldest, _), later @ ..]
+                    if error.is_no_room() && later.iter().any(has_positions) =>
+                {
+                    remove(&folder.segment(*oldest))?;
+                }
                 _ => return Err(error),
             }
         }
@@ -166,6 +178,7 @@ impl Snapshots {
             output,
             options,
             closed: VecDeque::new(),
+            is_without_group: false,
             running: None,
             last_death: None,
         })
@@ -195,8 +208,10 @@ impl Snapshots {
     /// Begins a segment, behind what a predecessor has left. Returns why that was dropped, if it was.
     pub fn open_segment(&mut self, options: Options) -> Result<(Opened, Option<String>), Error> {
         let (path, split) = self.segments();
-        let open =
-            || Output::open(&path, split, options.clone(), Resume::Yes, Purpose::Window, None);
+        let open = || {
+            let owner = Owner { name: None, is_heir: false };
+            Output::open(&path, split, options.clone(), Resume::Yes, Purpose::Window, owner)
+        };
         let mut dropped = None;
         let mut opened = match open() {
             // It is not known how far the window is. The notes stay.
@@ -209,19 +224,24 @@ impl Snapshots {
             }
             opened => opened?,
         };
-        if opened.predecessor != Predecessor::None {
+        if opened.phase != Phase::First {
             let at = Instant::now();
             let before = self.folder.segments()?.into_iter();
             self.closed = before.map(|(number, bytes)| Closed { number, bytes, at }).collect();
+            self.is_without_group = true;
             // Others may be reading the predecessor's last one.
             while let Err(error) = opened.output.next() {
-                // The last one has the positions.
-                if !error.is_no_room() || self.closed.len() < 2 || !self.make_room()? {
+                if !error.is_no_room() || !self.make_room()? {
                     return Err(error);
                 }
             }
         }
         Ok((opened, dropped))
+    }
+
+    /// The segment that is written has a group.
+    pub fn written(&mut self) {
+        self.is_without_group = false;
     }
 
     /// A segment is written no more.
@@ -262,7 +282,9 @@ impl Snapshots {
     fn remove_oldest(&mut self, goes: impl Fn(&Closed) -> bool) -> Result<bool, Error> {
         let is_free =
             |one: &Closed| self.running.as_ref().is_none_or(|running| !running.needs(one.number));
-        let Some(at) = self.closed.iter().position(is_free) else { return Ok(false) };
+        let most = self.closed.len().saturating_sub(usize::from(self.is_without_group));
+        let mut own = self.closed.iter().take(most);
+        let Some(at) = own.position(is_free) else { return Ok(false) };
         if !goes(&self.closed[at]) {
             return Ok(false);
         }

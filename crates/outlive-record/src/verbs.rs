@@ -43,8 +43,12 @@ pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
             Err(None | Some(CallError::NoServer | CallError::ServerDied { begun: false })),
             Verb::Stop(_),
         ) => match left::release(&domain, &name).map_err(failure)? {
-            Some(Released { topics, window }) => {
-                let told = json!({"state": "removed", "topics": topics, "window": window});
+            Some(Released { topics, window, snapshots }) => {
+                for event in &snapshots {
+                    crate::telling::say(&told_snapshot(event));
+                }
+                let told = json!({"state": "removed", "topics": topics, "window": window,
+                    "snapshots": snapshots.len()});
                 let seconds = if window { "its last seconds are removed, and " } else { "" };
                 let text = format!(
                     "'{}' had been killed: {seconds}{} kept its place and no longer wait for the next one of its name",

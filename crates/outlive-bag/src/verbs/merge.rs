@@ -1,10 +1,10 @@
 //! `outlive bag merge`: several files in one, by log time.
 
 use clap::Args;
-use outlive_mcap::{Compression, Item, Message, MessageHeader, Reader};
+use outlive_mcap::{Compression, Item, Message, MessageHeader, Numbering, Reader};
 
 use crate::Common;
-use crate::copy::{self, Choice, GROUP, Source, Target};
+use crate::copy::{self, Choice, GROUP, Target};
 use crate::exit::{Code, Failure};
 use crate::files::FilesArgs;
 use crate::output::{Output, OutputArgs};
@@ -27,7 +27,7 @@ pub struct MergeArgs {
 /// A file with its next message.
 struct Input {
     reader: Reader,
-    source: Source,
+    numbering: Numbering,
     next: Option<MessageHeader>,
     data: Vec<u8>,
 }
@@ -43,7 +43,7 @@ impl Input {
                 self.data.extend_from_slice(data);
                 return Ok(());
             }
-            target.take(&mut self.source, item, &Choice::ALL)?;
+            target.take(&mut self.numbering, item, &Choice::ALL)?;
         }
         Ok(())
     }
@@ -63,7 +63,12 @@ impl MergeArgs {
         for file in &files {
             let (reader, header) = copy::open(file)?;
             profile.get_or_insert(header.profile);
-            inputs.push(Input { reader, source: Source::default(), next: None, data: Vec::new() });
+            inputs.push(Input {
+                reader,
+                numbering: Numbering::default(),
+                next: None,
+                data: Vec::new(),
+            });
         }
         let writer = output.create(&profile.unwrap_or_default(), Compression::None)?;
         let mut target = Target::new(writer, GROUP);
@@ -74,7 +79,7 @@ impl MergeArgs {
             let ready = inputs.iter_mut().filter_map(|input| Some((input.next?.log_time, input)));
             let Some((_, input)) = ready.min_by_key(|(time, _)| *time) else { break };
             if let Some(header) = input.next {
-                target.put_from(&input.source, header, &input.data)?;
+                target.put_from(&input.numbering, header, &input.data)?;
             }
             input.advance(&mut target)?;
         }

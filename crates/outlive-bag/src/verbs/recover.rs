@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use outlive_mcap::{Compression, Error, Item, Options, Reader, Writer};
+use outlive_mcap::{Compression, Error, Item, Numbering, Options, Reader, Writer};
 use outlive_program::figures::counted;
 use serde_json::json;
 
-use crate::copy::{Choice, GROUP, Source, Target};
+use crate::copy::{Choice, GROUP, Target};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::{Common, say};
@@ -93,11 +93,11 @@ impl RecoverArgs {
         };
         let writer = output.create(&profile, Compression::None)?;
         let mut target = Target::new(writer, GROUP);
-        let (mut source, mut faults, mut cut, mut first) = (Source::default(), 0, 0, None);
+        let (mut numbering, mut faults, mut cut, mut first) = (Numbering::default(), 0, 0, None);
         loop {
             match reader.next() {
                 Ok(None) => break,
-                Ok(Some(item)) => target.take(&mut source, item, &Choice::ALL)?,
+                Ok(Some(item)) => target.take(&mut numbering, item, &Choice::ALL)?,
                 Err(error @ Error::Io { .. }) => return Err(error.into()),
                 Err(error) => {
                     if let Error::Cut { offset } = error {

@@ -74,8 +74,14 @@ impl Recorder {
     /// Writes the open group. A window that finds no room gets shorter.
     pub(super) fn write_group(&mut self) -> Result<(), Error> {
         loop {
-            let Err(error) = self.output.writer.flush(&self.positions) else { return Ok(()) };
-            self.make_room(error.into())?;
+            if let Err(error) = self.output.writer.flush(&self.account.positions) {
+                self.make_room(error.into())?;
+                continue;
+            }
+            if let Some(snapshots) = &mut self.snapshots {
+                snapshots.written();
+            }
+            return Ok(());
         }
     }
 
@@ -111,7 +117,7 @@ impl Recorder {
         match &mut self.snapshots {
             Some(snapshots) => snapshots.closed(number, former.file_len()),
             None => {
-                former.finish(&self.positions)?;
+                former.finish(&self.account.positions)?;
                 self.output.remove_old()?;
             }
         }

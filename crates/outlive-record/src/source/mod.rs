@@ -7,7 +7,6 @@
 //! | state | a tap on its buffers | the same |
 //! | service | its call slots' words | the same |
 
-mod account;
 mod polled;
 mod queue;
 mod service;
@@ -19,10 +18,10 @@ use outlive::wait::WaitSet;
 use outlive::{Domain, Kind, RecvError};
 use outlive_mcap::{Positions, Writer};
 
+use crate::account::{Entry, Missing};
 use crate::error::Error;
 use crate::recorder::Options;
 
-pub use account::Account;
 pub use topic::{MISSING, NAME, note_present};
 
 /// Which kinds of things are recorded.
@@ -123,10 +122,13 @@ pub trait Source {
     /// Takes one message, and puts it into the open group unless the file has it.
     fn take(&mut self, writer: &mut Writer<Payload>, now: u64) -> Result<Found, Error>;
     /// Returns how many messages are not in the file.
-    fn account(&self) -> &Account;
-    fn account_mut(&mut self) -> &mut Account;
-    /// Returns what its positions' keys begin with.
-    fn prefix(&self) -> String;
+    fn missing(&self) -> &Missing;
+    fn missing_mut(&mut self) -> &mut Missing;
+    /// Returns the number by which its positions name it.
+    fn instance(&self) -> u64;
+    /// No recorder wants it from now on: counts what is there by now and not in the file. `is_skipped`: none was to
+    /// record that, either.
+    fn leave(&mut self, is_skipped: bool) -> Result<(), Error>;
     /// Writes down how far it is.
     fn note_positions(&mut self, positions: &mut Positions);
     /// The open group is in the file.
@@ -137,35 +139,21 @@ pub trait Source {
     fn abandon(self: Box<Self>) {}
 }
 
-/// Where a source begins, and what became of the messages between its position and that place.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Beginning {
-    /// What is there already is wanted; else what comes from now on.
-    pub is_all_wanted: bool,
-    /// A source without a position has come since the positions were written: all of it counts. Else nothing is
-    /// known of what it had before.
-    pub is_new: bool,
-    /// What was sent since the positions, and is not recorded, was sent while no recorder was to record: it was
-    /// skipped. Else it is lost.
-    pub is_skipped: bool,
-}
-
 /// Opens a source. `None`: it is the recorder's own.
 pub fn open(
     kind: Kind,
     domain: &Domain,
     name: &str,
     options: &Options,
-    positions: &Positions,
-    beginning: Beginning,
+    entry: &Entry<'_>,
 ) -> Result<Option<Box<dyn Source>>, Error> {
     Ok(Some(match kind {
-        Kind::Queue => Box::new(queue::Queue::open(domain, name, options, positions, beginning)?),
-        Kind::State => Box::new(state::State::open(domain, name, options, positions, beginning)?),
-        Kind::Service => match service::Service::open(domain, name, positions, beginning)? {
+        Kind::Queue => Box::new(queue::Queue::open(domain, name, options, entry)?),
+        Kind::State => Box::new(state::State::open(domain, name, options, entry)?),
+        Kind::Service => match service::Service::open(domain, name, entry)? {
             Some(service) => Box::new(service),
             None => return Ok(None),
         },
-        _ => Box::new(topic::Topic::open(domain, name, options, positions, beginning)?),
+        _ => Box::new(topic::Topic::open(domain, name, options, entry)?),
     }))
 }

@@ -10,7 +10,8 @@ use outlive::{Domain, Kind};
 use outlive_mcap::{Positions, Writer};
 
 use super::polled::{Copied, is_full, numbers};
-use super::{Account, Beginning, Found, Payload, Source};
+use super::{Found, Payload, Source};
+use crate::account::{Entry, Missing};
 use crate::error::Error;
 use crate::recorder::Options;
 
@@ -20,7 +21,7 @@ pub struct Queue {
     queue: outlive::queue::Queue,
     tap: Tap,
     copied: Copied,
-    account: Account,
+    missing: Missing,
     /// Messages before that number were sent while no recorder was to record.
     skipped_to: u64,
     /// What is in the file, or in the open group, ends there.
@@ -37,10 +38,10 @@ impl Queue {
         domain: &Domain,
         name: &str,
         options: &Options,
-        positions: &Positions,
-        beginning: Beginning,
+        entry: &Entry<'_>,
     ) -> Result<Queue, Error> {
         let queue = outlive::queue::Queue::open_as_bytes(domain, name)?;
+        let beginning = entry.beginning(queue.id());
         let config = queue.config();
         let value = |key: &str, value: String| (format!("outlive.{key}"), value);
         let mut metadata = BTreeMap::from([
@@ -59,10 +60,10 @@ impl Queue {
         metadata.extend(config.max_messages.map(|most| value("max_messages", most.to_string())));
         let (description, attributes) = (queue.description()?, queue.attributes()?);
         let copied = Copied::new(Kind::Queue, name, description, &attributes, metadata, options);
-        let mut account = Account::default();
-        let from = match numbers(positions.get(&key(queue.id()))) {
+        let mut missing = Missing::default();
+        let from = match numbers(entry.positions().get(&key(queue.id()))) {
             Some([region, position, number, lost, skipped]) => {
-                account = Account::of_predecessor(lost, skipped);
+                missing = Missing::of_predecessor(lost, skipped);
                 let region = u32::try_from(region).unwrap_or(u32::MAX);
                 Some(Place { region, position, number })
             }
@@ -73,7 +74,7 @@ impl Queue {
         tap.begin()?;
         let skipped_to = if beginning.is_skipped { queue.counters()?.sent } else { 0 };
         if from.is_some() && beginning.is_skipped && !beginning.is_all_wanted {
-            account.skip(pass_over(&mut tap, skipped_to)?);
+            missing.skip(pass_over(&mut tap, skipped_to)?);
         }
         Ok(Queue {
             name: name.to_owned(),
@@ -81,7 +82,7 @@ impl Queue {
             done: tap.place(),
             tap,
             copied,
-            account,
+            missing,
             skipped_to,
             is_pending: false,
             is_over: false,
@@ -144,7 +145,7 @@ impl Source for Queue {
                 Ok(Some(Tapped::Messages(_))) => Found::Full,
                 Ok(Some(Tapped::Lost(count))) => {
                     let from = self.done.map_or(0, |place| place.number);
-                    self.account.miss(count, self.skipped_to.saturating_sub(from));
+                    self.missing.miss(count, self.skipped_to.saturating_sub(from));
                     Found::Message { bytes: 0, written: 0 }
                 }
                 Ok(Some(Tapped::Damaged)) => Found::PassedOver("a message is damaged".to_owned()),
@@ -182,21 +183,28 @@ impl Source for Queue {
         Ok(refused.map_or(Found::Message { bytes, written }, Found::PassedOver))
     }
 
-    fn account(&self) -> &Account {
-        &self.account
+    fn missing(&self) -> &Missing {
+        &self.missing
     }
 
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
+    fn missing_mut(&mut self) -> &mut Missing {
+        &mut self.missing
     }
 
-    fn prefix(&self) -> String {
-        format!("{:016x}.", self.queue.id())
+    fn leave(&mut self, is_skipped: bool) -> Result<(), Error> {
+        let count = pass_over(&mut self.tap, self.queue.counters()?.sent)?;
+        self.missing.miss(count, if is_skipped { count } else { 0 });
+        self.done = self.tap.place();
+        Ok(())
+    }
+
+    fn instance(&self) -> u64 {
+        self.queue.id()
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
         let Some(Place { region, position, number }) = self.done else { return };
-        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let (lost, skipped) = (self.missing.untold_lost(), self.missing.untold_skipped());
         let position = format!("{region} {position} {number} {lost} {skipped}");
         positions.insert(key(self.queue.id()), position);
     }

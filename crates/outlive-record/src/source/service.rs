@@ -14,7 +14,8 @@ use outlive::{Domain, Kind};
 use outlive_mcap::{MessageHeader, Positions, Writer};
 use serde_json::json;
 
-use super::{Account, Beginning, Found, Payload, Source};
+use super::{Found, Payload, Source};
+use crate::account::{Entry, Missing};
 use crate::error::Error;
 use crate::form::KIND;
 
@@ -30,7 +31,9 @@ struct Known {
 struct News {
     call: Seen,
     since: Option<Instant>,
-    /// It is told for the first time, and was made since the recorder began.
+    /// It is told for the first time.
+    is_first: bool,
+    /// The same, and it was made since the recorder began.
     counts: bool,
 }
 
@@ -53,7 +56,7 @@ pub struct Service {
     settled: u64,
     /// Calls since `base` that were lost.
     lost: u64,
-    account: Account,
+    missing: Missing,
     /// It has not looked yet. With a predecessor: its positions are `base` and `calls`.
     is_new: bool,
     has_predecessor: bool,
@@ -62,12 +65,7 @@ pub struct Service {
 
 impl Service {
     /// Opens a service. `None`: it is a recorder's own.
-    pub fn open(
-        domain: &Domain,
-        name: &str,
-        positions: &Positions,
-        beginning: Beginning,
-    ) -> Result<Option<Service>, Error> {
+    pub fn open(domain: &Domain, name: &str, entry: &Entry<'_>) -> Result<Option<Service>, Error> {
         // Of any recorder: what is asked of it is in its own file's events.
         if name.starts_with(crate::control::PREFIX) {
             return Ok(None);
@@ -76,6 +74,7 @@ impl Service {
         if service.current_server().is_some_and(|server| server.pid == std::process::id()) {
             return Ok(None);
         }
+        let beginning = entry.beginning(service.id());
         let mut metadata = BTreeMap::from([
             (KIND.to_owned(), Kind::Service.to_string()),
             ("outlive.max_bytes".to_owned(), service.config().max_bytes.to_string()),
@@ -96,19 +95,19 @@ impl Service {
             made: 0,
             settled: 0,
             lost: 0,
-            account: Account::default(),
+            missing: Missing::default(),
             is_new: !beginning.is_new || beginning.is_skipped,
             has_predecessor: false,
             is_over: false,
             service,
         };
-        let position = positions.get(&own.key());
+        let position = entry.positions().get(&own.key());
         let is_skipping = beginning.is_skipped && (beginning.is_new || position.is_some());
         if let Some(position) = position {
             let mut words = position.split(' ');
             let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
             own.base = number();
-            own.account = Account::of_predecessor(number(), number());
+            own.missing = Missing::of_predecessor(number(), number());
             // What was skipped is as what was before a first recorder, but for its number.
             (own.is_new, own.has_predecessor) = (true, !beginning.is_skipped);
             for call in words {
@@ -123,7 +122,9 @@ impl Service {
         // Now: calls that are over at the first turn count, too.
         own.look()?;
         if is_skipping {
-            own.account.skip(own.base.saturating_sub(accounted));
+            // Those that are under way are told, though they were asked before it began.
+            let told = own.news.iter().filter(|news| news.is_first).count() as u64;
+            own.missing.skip(own.base.saturating_sub(accounted).saturating_sub(told));
         }
         Ok(Some(own))
     }
@@ -143,13 +144,19 @@ impl Service {
             let known = calls.get(&call.slot).filter(|known| known.number == call.number);
             match known {
                 Some(known) if known.is_over || !is_over => {}
-                Some(known) => news.push(News { call, since: known.since, counts: false }),
+                Some(known) => {
+                    let since = known.since;
+                    news.push(News { call, since, is_first: false, counts: false });
+                }
                 // It was over before: a predecessor has told of it, or it is lost.
                 None if is_new && is_over => {
                     let known = Known { number: call.number, is_over, since: None };
                     calls.insert(call.slot, known);
                 }
-                None => news.push(News { call, since: (!is_over).then_some(now), counts }),
+                None => {
+                    let since = (!is_over).then_some(now);
+                    news.push(News { call, since, is_first: true, counts });
+                }
             }
         })?;
         news.reverse();
@@ -164,7 +171,7 @@ impl Service {
     /// All that a look has found is told.
     fn settle(&mut self) {
         let lost = self.settled.saturating_sub(self.base.saturating_add(self.seen));
-        self.account.lose(lost.saturating_sub(self.lost));
+        self.missing.lose(lost.saturating_sub(self.lost));
         self.lost = self.lost.max(lost);
     }
 }
@@ -205,7 +212,7 @@ impl Source for Service {
             self.is_over = true;
             return Ok(Found::PassedOver(format!("it is not recorded any more: {error}")));
         }
-        let Some(News { call, since, counts }) = self.news.pop() else {
+        let Some(News { call, since, counts, .. }) = self.news.pop() else {
             self.settle();
             return Ok(Found::Nothing);
         };
@@ -238,28 +245,34 @@ impl Source for Service {
         Ok(Found::Message { bytes: line.len(), written: 1 })
     }
 
-    fn account(&self) -> &Account {
-        &self.account
+    fn missing(&self) -> &Missing {
+        &self.missing
     }
 
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
+    fn missing_mut(&mut self) -> &mut Missing {
+        &mut self.missing
     }
 
-    fn prefix(&self) -> String {
-        format!("{:016x}.", self.service.id())
+    fn leave(&mut self, is_skipped: bool) -> Result<(), Error> {
+        let accounted = self.base.saturating_add(self.seen).saturating_add(self.lost);
+        let made = self.service.calls_made();
+        let count = made.saturating_sub(accounted);
+        self.missing.miss(count, if is_skipped { count } else { 0 });
+        (self.base, self.seen, self.lost) = (accounted.saturating_add(count), 0, 0);
+        Ok(())
+    }
+
+    fn instance(&self) -> u64 {
+        self.service.id()
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
         let accounted = self.base.saturating_add(self.seen).saturating_add(self.lost);
-        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let (lost, skipped) = (self.missing.untold_lost(), self.missing.untold_skipped());
         let mut position = format!("{accounted} {lost} {skipped}");
-        for (slot, known) in self.calls.iter().filter(|(_, known)| !known.is_over).take(MOST) {
+        for (slot, known) in self.calls.iter().filter(|(_, known)| !known.is_over) {
             position.push_str(&format!(" {slot}:{}", known.number));
         }
         positions.insert(self.key(), position);
     }
 }
-
-/// So many calls that are not over are in the positions.
-const MOST: usize = 256;

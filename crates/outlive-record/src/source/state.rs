@@ -12,7 +12,8 @@ use outlive::{Domain, Kind};
 use outlive_mcap::{Positions, Writer};
 
 use super::polled::{Copied, is_full, numbers};
-use super::{Account, Beginning, Found, Payload, Source};
+use super::{Found, Payload, Source};
+use crate::account::{Entry, Missing};
 use crate::error::Error;
 use crate::recorder::Options;
 
@@ -23,7 +24,7 @@ pub struct State {
     instance: u64,
     tap: Tap,
     copied: Copied,
-    account: Account,
+    missing: Missing,
     /// Values of versions before that one were set while no recorder was to record.
     skipped_to: u64,
     /// The version of the first value that is not in the file, nor in the open group.
@@ -40,8 +41,7 @@ impl State {
         domain: &Domain,
         name: &str,
         options: &Options,
-        positions: &Positions,
-        beginning: Beginning,
+        entry: &Entry<'_>,
     ) -> Result<State, Error> {
         let state = outlive::state::State::open_as_bytes(domain, name)?;
         let config = state.config();
@@ -53,10 +53,11 @@ impl State {
         let copied = Copied::new(Kind::State, name, description, &attributes, metadata, options);
         // A random number, by which a successor knows the state again. Gateways give states one, too.
         let instance = state.instance(RandomState::new().hash_one(std::process::id()).max(1));
-        let (version, mut account) = (state.version(), Account::default());
-        let next = match numbers(positions.get(&key(instance))) {
+        let beginning = entry.beginning(instance);
+        let (version, mut missing) = (state.version(), Missing::default());
+        let next = match numbers(entry.positions().get(&key(instance))) {
             Some([next, lost, skipped]) => {
-                account = Account::of_predecessor(lost, skipped);
+                missing = Missing::of_predecessor(lost, skipped);
                 next
             }
             None if beginning.is_new => 1,
@@ -65,7 +66,7 @@ impl State {
         let (next, skipped_to) = match (beginning.is_skipped, beginning.is_all_wanted) {
             (true, true) => (next, version.saturating_add(1)),
             (true, false) => {
-                account.skip(version.saturating_sub(next));
+                missing.skip(version.saturating_sub(next));
                 (version, 0)
             }
             (false, _) => (next, 0),
@@ -76,7 +77,7 @@ impl State {
             state,
             instance,
             copied,
-            account,
+            missing,
             skipped_to,
             next,
             value: Vec::new(),
@@ -128,7 +129,7 @@ impl Source for State {
                 Ok(None) => return Ok(Found::Nothing),
                 Ok(Some(tapped)) => {
                     let first = tapped.version.saturating_sub(tapped.lost);
-                    self.account.miss(tapped.lost, self.skipped_to.saturating_sub(first));
+                    self.missing.miss(tapped.lost, self.skipped_to.saturating_sub(first));
                     // Those before it are accounted for; if it has no room yet, it is not.
                     self.next = tapped.version;
                     tapped.version
@@ -154,20 +155,29 @@ impl Source for State {
         }
     }
 
-    fn account(&self) -> &Account {
-        &self.account
+    fn missing(&self) -> &Missing {
+        &self.missing
     }
 
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
+    fn missing_mut(&mut self) -> &mut Missing {
+        &mut self.missing
     }
 
-    fn prefix(&self) -> String {
-        format!("{:016x}.", self.instance)
+    /// The value that holds now is not counted: it may be the one with which a recorder begins.
+    fn leave(&mut self, is_skipped: bool) -> Result<(), Error> {
+        let version = self.state.version();
+        let count = version.saturating_sub(self.next);
+        self.missing.miss(count, if is_skipped { count } else { 0 });
+        self.next = self.next.max(version);
+        Ok(())
+    }
+
+    fn instance(&self) -> u64 {
+        self.instance
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
-        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let (lost, skipped) = (self.missing.untold_lost(), self.missing.untold_skipped());
         positions.insert(key(self.instance), format!("{} {lost} {skipped}", self.next));
     }
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use outlive::topic::{Sample, Subscriber};
 use outlive::wait::{Key, WaitSet};
-use outlive::{Detail, Domain, Kind, RecvError};
+use outlive::{Domain, Kind, RecvError};
 use outlive_described::array::{self, Array};
 use outlive_mcap::{MessageHeader, Positions, Writer};
 
 use super::polled::{Thinning, is_full, numbers};
-use super::{Account, Beginning, Found, Payload, Source};
+use super::{Found, Payload, Source};
+use crate::account::{Account, Beginning, Closing, Entry, Identity, Missing, prefix};
 use crate::cdr::Encoded;
 use crate::error::Error;
 use crate::form::Form;
@@ -33,7 +34,7 @@ pub struct Topic {
     arrays: Vec<(Array, u16)>,
     /// In this file or one before.
     has_had_arrays: bool,
-    account: Account,
+    missing: Missing,
     /// What the subscriber had counted as lost when it was asked last.
     lost: u64,
     /// Names the topic among those that have had its name.
@@ -66,13 +67,13 @@ impl Topic {
         domain: &Domain,
         name: &str,
         options: &Options,
-        positions: &Positions,
-        beginning: Beginning,
+        entry: &Entry<'_>,
     ) -> Result<Topic, Error> {
         let topic = outlive::topic::Topic::open_as_bytes(domain, name)?;
         let config = topic.config();
         let form = Form::of(&topic)?;
         let instance = topic.instance()?;
+        let beginning = entry.beginning(instance);
         let mut wanted = Subscriber::options()
             .reliable(options.reliable && config.reliable)
             .acknowledging(true)
@@ -85,12 +86,12 @@ impl Topic {
             wanted = wanted.kept(&format!("{PREFIX}{name}"), options.patience);
         }
         let mut subscriber = topic.subscriber_with(wanted)?;
-        let account = begin(&mut subscriber, instance, positions, beginning);
+        let missing = begin(&mut subscriber, instance, entry.positions(), beginning);
         Ok(Topic {
             name: name.to_owned(),
             topic,
             // A predecessor's losses are in its place, and accounted for.
-            lost: subscriber.lost(),
+            lost: subscriber.lost() + subscriber.expired(),
             subscriber,
             key: None,
             form,
@@ -99,7 +100,7 @@ impl Topic {
             has_had_arrays: false,
             depth: config.depth,
             found: 0,
-            account,
+            missing,
             instance,
             noted: Vec::new(),
             taken: 0,
@@ -199,10 +200,10 @@ impl Topic {
         }
     }
 
-    /// Counts what the subscriber has missed since the last look.
+    /// Counts what the subscriber has missed since the last look: what was overwritten, and what had expired.
     fn count_lost(&mut self) {
-        let lost = self.subscriber.lost();
-        self.account.lose(lost.saturating_sub(self.lost));
+        let lost = self.subscriber.lost().saturating_add(self.subscriber.expired());
+        self.missing.lose(lost.saturating_sub(self.lost));
         self.lost = lost;
     }
 }
@@ -214,14 +215,14 @@ fn begin(
     instance: u64,
     positions: &Positions,
     beginning: Beginning,
-) -> Account {
-    let prefix = format!("{instance:016x}.");
+) -> Missing {
+    let prefix = prefix(instance);
     let own = positions.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
     let is_known = own.count() > 0;
     let position = |ring: u32| positions.get(&format!("{prefix}{ring}"))?.parse().ok();
-    let mut account = match numbers(positions.get(&format!("{prefix}{MISSING}"))) {
-        Some([lost, skipped]) => Account::of_predecessor(lost, skipped),
-        None => Account::default(),
+    let mut counted = match numbers(positions.get(&format!("{prefix}{MISSING}"))) {
+        Some([lost, skipped]) => Missing::of_predecessor(lost, skipped),
+        None => Missing::default(),
     };
     let rings = subscriber.next_numbers().len() as u32;
     for ring in 0..rings {
@@ -234,25 +235,44 @@ fn begin(
         };
         subscriber.pass_over(ring, accounted);
         let missing = next(subscriber).saturating_sub(accounted);
-        account.miss(missing, if beginning.is_skipped { missing } else { 0 });
+        counted.miss(missing, if beginning.is_skipped { missing } else { 0 });
     }
-    account
+    counted
 }
 
-/// Notes how far a topic's rings are that cannot be recorded yet, unless a predecessor has: what comes from now on
-/// counts.
-pub fn note_present(domain: &Domain, name: &str, positions: &mut Positions) -> Result<(), Error> {
-    let instance = outlive::topic::Topic::open_as_bytes(domain, name)?.instance()?;
-    let missing = format!("{instance:016x}.{MISSING}");
-    if positions.contains_key(&missing) {
+/// Notes how far a topic is that cannot be recorded yet, if what it has by now is not to be recorded, or will not be.
+///
+/// # Errors
+/// It cannot be read.
+pub fn note_present(
+    domain: &Domain,
+    name: &str,
+    identity: Option<&Identity>,
+    account: &mut Account,
+) -> Result<(), Error> {
+    let topic = outlive::topic::Topic::open_as_bytes(domain, name)?;
+    let instance = topic.instance()?;
+    let closing = account.entry(name, identity).closing(Some(instance));
+    if closing == Closing::Not {
         return Ok(());
     }
-    if let Detail::Topic(usage) = domain.entry(name)?.detail {
-        for (ring, usage) in usage.rings.iter().enumerate() {
-            positions.insert(format!("{instance:016x}.{ring}"), usage.published.to_string());
+    let prefix = prefix(instance);
+    let key = format!("{prefix}{MISSING}");
+    let [mut lost, mut skipped] = numbers(account.positions.get(&key)).unwrap_or_default();
+    for (ring, next) in topic.next_numbers().into_iter().enumerate() {
+        let ring = format!("{prefix}{ring}");
+        let accounted = account.positions.get(&ring).and_then(|number| number.parse().ok());
+        // One without a position has come since the others were written.
+        let count = next.saturating_sub(accounted.unwrap_or(0));
+        match closing {
+            Closing::Not | Closing::Outside => {}
+            Closing::Skipped => skipped = skipped.saturating_add(count),
+            Closing::Lost => lost = lost.saturating_add(count),
         }
-        positions.insert(missing, "0 0".to_owned());
+        account.positions.insert(ring, next.max(accounted.unwrap_or(0)).to_string());
     }
+    account.positions.insert(key, format!("{lost} {skipped}"));
+    account.follow(name, instance);
     Ok(())
 }
 
@@ -354,16 +374,27 @@ impl Source for Topic {
         self.put(writer, sample, now)
     }
 
-    fn account(&self) -> &Account {
-        &self.account
+    fn missing(&self) -> &Missing {
+        &self.missing
     }
 
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
+    fn missing_mut(&mut self) -> &mut Missing {
+        &mut self.missing
     }
 
-    fn prefix(&self) -> String {
-        format!("{:016x}.", self.instance)
+    fn leave(&mut self, is_skipped: bool) -> Result<(), Error> {
+        for ring in 0..self.subscriber.next_numbers().len() as u32 {
+            let next = self.subscriber.next_numbers()[ring as usize];
+            // All that is published.
+            self.subscriber.pass_over(ring, u64::MAX);
+            let count = self.subscriber.next_numbers()[ring as usize].saturating_sub(next);
+            self.missing.miss(count, if is_skipped { count } else { 0 });
+        }
+        Ok(())
+    }
+
+    fn instance(&self) -> u64 {
+        self.instance
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
@@ -381,7 +412,7 @@ impl Source for Topic {
                 positions.insert(format!("{:016x}.{ring}", self.instance), next.to_string());
             }
         }
-        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let (lost, skipped) = (self.missing.untold_lost(), self.missing.untold_skipped());
         let missing = format!("{lost} {skipped}");
         positions.insert(format!("{:016x}.{MISSING}", self.instance), missing);
     }

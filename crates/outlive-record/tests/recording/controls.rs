@@ -239,7 +239,8 @@ fn a_dead_one_that_is_told_to_stop_gives_up_all_its_places() {
         assert_eq!(topics.each_ref().map(|topic| topic.kept().len()), [1, 1, 1]);
         let told = place.tell(&["stop", "--as", "rec"]).expect("given up");
         let is_window = !more.is_empty();
-        assert_eq!(told, json!({"state": "removed", "topics": 2, "window": is_window}));
+        let wanted = json!({"state": "removed", "topics": 2, "window": is_window, "snapshots": 0});
+        assert_eq!(told, wanted);
         assert_eq!(topics.each_ref().map(|topic| topic.kept().len()), [0, 0, 1]);
         assert_eq!(place.tell(&["stop", "--as", "rec"]), Err(6));
         assert!(!place.domain.path().join("record:rec").exists());

@@ -1,5 +1,6 @@
 //! The programs record what is published, go on where they were killed, and publish it again.
 
+mod account;
 mod arrays;
 mod contents;
 mod controls;

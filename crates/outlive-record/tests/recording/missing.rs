@@ -8,39 +8,14 @@ use std::time::{Duration, Instant};
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
-use outlive::topic::{Publisher, Topic};
+use outlive::topic::Topic;
 use outlive_record::{Kinds, Options, Recorder};
 use serde_json::json;
 
 use crate::kinds::Other;
-use crate::support::{Contents, Place, Recording, eventually, message, number, signal, topic};
-
-fn publish(publisher: &Publisher, numbers: Range<u64>) {
-    for at in numbers {
-        publisher.publish(&message(at, 64)).map(drop).expect("published");
-    }
-}
-
-fn numbers(contents: &Contents, channel: &str) -> Vec<u64> {
-    contents.messages(channel).iter().map(|found| number(&found.bytes)).collect()
-}
-
-/// How many the events of that kind count of a channel.
-fn told(contents: &Contents, kind: &str, channel: &str) -> u64 {
-    let events = contents.events(kind);
-    let own = events.iter().filter(|event| event["topic"] == channel);
-    own.map(|event| event["count"].as_u64().expect("a number")).sum()
-}
-
-/// Waits until the file has a message of that number.
-fn has(place: &Place, file: &str, channel: &str, last: u64) {
-    let is_there = || {
-        let path = place.file(file);
-        path.metadata().is_ok_and(|file| file.len() > 500)
-            && numbers(&Contents::of(&path), channel).last() == Some(&last)
-    };
-    assert!(eventually(is_there), "{last} is in {file}");
-}
+use crate::support::{
+    Contents, Place, Recording, eventually, has, message, numbers, publish, signal, told, topic,
+};
 
 #[test]
 fn the_first_messages_of_a_topic_that_came_while_the_recorder_was_stopped_are_counted() {

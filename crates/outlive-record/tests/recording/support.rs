@@ -1,12 +1,13 @@
 //! A domain, a running recorder, and what is in its files.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
-use outlive::topic::Topic;
+use outlive::topic::{Publisher, Topic};
 use outlive_mcap::{Item, Reader};
 
 /// Longer than anything takes on a busy machine.
@@ -245,4 +246,38 @@ pub fn number(bytes: &[u8]) -> u64 {
 pub fn topic(place: &Place, name: &str) -> Topic<[u8]> {
     let topic = Topic::<[u8]>::options().depth(16).reliable(true);
     topic.open_or_create(&place.domain, name).expect("made")
+}
+
+/// Publishes messages that name these numbers.
+pub fn publish(publisher: &Publisher, numbers: Range<u64>) {
+    for at in numbers {
+        publisher.publish(&message(at, 64)).map(drop).expect("published");
+    }
+}
+
+/// The numbers of a channel's messages.
+pub fn numbers(contents: &Contents, channel: &str) -> Vec<u64> {
+    contents.messages(channel).iter().map(|found| number(&found.bytes)).collect()
+}
+
+/// How many the events of that kind count of a channel.
+pub fn told(contents: &Contents, kind: &str, channel: &str) -> u64 {
+    let events = contents.events(kind);
+    let own = events.iter().filter(|event| event["topic"] == channel);
+    own.map(|event| event["count"].as_u64().expect("a number")).sum()
+}
+
+/// Waits until the file has a message of that number.
+pub fn has(place: &Place, file: &str, channel: &str, last: u64) {
+    let is_there = || {
+        let path = place.file(file);
+        path.metadata().is_ok_and(|file| file.len() > 500)
+            && numbers(&Contents::of(&path), channel).last() == Some(&last)
+    };
+    assert!(eventually(is_there), "{last} is in {file}");
+}
+
+/// Waits until the recorder `rec` answers: it has begun.
+pub fn serves(place: &Place) {
+    assert!(eventually(|| place.tell(&["status", "--as", "rec"]).is_ok()), "it serves");
 }

@@ -413,6 +413,13 @@ impl<M: Payload + ?Sized> Topic<M> {
         list(&self.inner)
     }
 
+    /// Returns, by ring, the number of the next message, as for a subscriber that begins now.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_numbers(&self) -> Vec<u64> {
+        (0..self.inner.rings()).map(|ring| self.inner.all_published(ring)).collect()
+    }
+
     /// Gives up the slot that is kept for that name: publishers wait for it no more. Returns whether
     /// there was one.
     ///

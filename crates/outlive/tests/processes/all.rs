@@ -121,6 +121,7 @@ mod topic_crowd;
 mod topic_damage;
 mod topic_deaths;
 mod topic_kept;
+mod topic_patience;
 mod topic_readers;
 mod topic_reliable;
 mod topic_samples;
@@ -237,6 +238,7 @@ const ALL: &[&[runner::Check]] = &[
     publishers_in_turn::CHECKS,
     topic_readers::CHECKS,
     topic_kept::CHECKS,
+    topic_patience::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_sessions::CHECKS,
