@@ -109,10 +109,10 @@ impl Child {
     /// Stops it (SIGSTOP), and waits until it is stopped.
     ///
     /// # Panics
-    /// If it is not stopped within five seconds.
+    /// If it is not stopped within a minute.
     pub fn stop(&mut self) {
         self.signal(libc::SIGSTOP);
-        let limit = Duration::from_secs(5);
+        let limit = Duration::from_secs(60);
         assert!(
             eventually(limit, || matches!(self.state(), None | Some('T'))),
             "it is not stopped"
@@ -177,12 +177,12 @@ pub struct Server {
 
 impl Server {
     /// How long a server may take until it answers.
-    const UP: Duration = Duration::from_secs(30);
+    const UP: Duration = Duration::from_secs(60);
 
     /// Starts it, and waits until `answers` says that it does.
     ///
     /// # Panics
-    /// If it cannot be started, ends at once, or does not answer within thirty seconds.
+    /// If it cannot be started, ends at once, or does not answer within a minute.
     pub fn start(
         command: impl FnMut() -> Command + Send + 'static,
         answers: impl FnMut() -> bool + Send + 'static,
@@ -232,7 +232,7 @@ impl Server {
     /// Waits until it answers.
     ///
     /// # Panics
-    /// If it ended, or does not answer within thirty seconds.
+    /// If it ended, or does not answer within a minute.
     pub fn wait_up(&mut self) {
         let begun = Instant::now();
         while !(self.answers)() {
@@ -290,7 +290,7 @@ impl Server {
 mod tests {
     use super::*;
     use crate::free_port;
-    use std::io::Read;
+    use std::io::{Read, Write};
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -303,7 +303,7 @@ mod tests {
             .is_ok_and(|stat| !stat.contains(") Z "))
     }
 
-    const SOON: Duration = Duration::from_secs(10);
+    const SOON: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_dropped_child_is_gone_with_what_it_started() {
@@ -323,8 +323,11 @@ mod tests {
 
     #[test]
     fn a_stopped_child_does_nothing_until_it_goes_on() {
-        let mut child = Child::start(shell("sleep 0.2; exit 7")).expect("starts");
+        let mut command = shell("read line; exit 7");
+        command.stdin(Stdio::piped());
+        let mut child = Child::start(command).expect("starts");
         child.stop();
+        child.stdin().expect("piped").write_all(b"end\n").expect("read later");
         assert_eq!(child.wait(Duration::from_millis(500)), None);
         child.go_on();
         assert_eq!(child.wait(SOON).and_then(|status| status.code()), Some(7));

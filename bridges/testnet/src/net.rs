@@ -359,7 +359,7 @@ mod tests {
 
     /// The kernel looks for a lost neighbour once a second only.
     fn hears(ear: &Host, mouth: &Host) -> bool {
-        hears_within(Duration::from_secs(10), ear, mouth)
+        hears_within(Duration::from_secs(60), ear, mouth)
     }
 
     fn is_deaf(ear: &Host, mouth: &Host) -> bool {
@@ -465,7 +465,7 @@ mod tests {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &name, "sleep", "100"]);
         let mut left = Child::start(command).expect("starts");
-        let soon = Duration::from_secs(10);
+        let soon = Duration::from_secs(60);
         assert!(eventually(soon, || {
             let listed = Command::new("ip").args(["netns", "pids", &name]).output().expect("runs");
             !listed.stdout.is_empty()

@@ -174,8 +174,12 @@ impl World {
     /// Does something with the server, as another client.
     pub fn client<T>(&self, act: impl AsyncFnOnce(jetstream::Context) -> T) -> T {
         self.runtime.block_on(async {
-            let client = async_nats::connect(self.url()).await.expect("connected");
-            let done = tokio::time::timeout(LONG, act(jetstream::new(client))).await;
+            // The library's own patience is five seconds for each.
+            let options = async_nats::ConnectOptions::new().connection_timeout(LONG);
+            let client = options.connect(self.url()).await.expect("connected");
+            let mut jetstream = jetstream::new(client);
+            jetstream.set_timeout(LONG);
+            let done = tokio::time::timeout(LONG * 2, act(jetstream)).await;
             done.expect("the server answers")
         })
     }

@@ -41,7 +41,7 @@ fn three_clients_cost_a_publisher_nothing() {
     let mut sleeper = topic.subscriber().expect("joins");
     let sleeper =
         std::thread::spawn(
-            move || while sleeper.recv_timeout(LONG / 6).is_ok_and(|one| one.is_some()) {},
+            move || while sleeper.recv_timeout(LONG).is_ok_and(|one| one.is_some()) {},
         );
     let woken = counted(&domain).expect("as before");
     println!("with a subscriber that sleeps {woken:?}");

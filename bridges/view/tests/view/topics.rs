@@ -1,7 +1,6 @@
 //! Topics: what is advertised, and that what arrives is what was published.
 
 use std::path::Path;
-use std::time::Duration;
 
 use foxglove::Decode;
 use foxglove::messages::{CompressedImage, FrameTransforms, LaserScan, Log, PointCloud, RawImage};
@@ -266,5 +265,4 @@ fn hundreds_of_topics_come_at_once_and_no_client_is_lost() {
     for at in 0..300 {
         client.channel(&format!("t{at}"));
     }
-    client.set_patience(Duration::from_secs(5));
 }

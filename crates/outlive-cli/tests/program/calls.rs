@@ -4,12 +4,11 @@ use std::io::BufReader;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::task::Poll;
-use std::time::Duration;
 
 use outlive::Domain;
 use outlive::rpc::Service;
 
-use crate::stage::{Running, Stage, line, until};
+use crate::stage::{LIMIT, Running, Stage, line, until};
 
 fn serving(stage: &Stage, name: &str) -> bool {
     stage.entry(name).is_some_and(|entry| entry["receiver"]["alive"] == true)
@@ -181,7 +180,7 @@ fn typed_queues_and_services_are_used_as_bytes() {
     let queue = outlive::queue::Queue::<[u16]>::open_or_create(&domain, "levels").expect("made");
     stage.feed(&["send", "levels"], b"abcd\n").expect(0);
     let mut receiver = queue.receiver().expect("free");
-    let levels = receiver.recv_timeout(std::time::Duration::from_secs(30)).expect("no error");
+    let levels = receiver.recv_timeout(LIMIT).expect("no error");
     assert_eq!(levels, Some([*b"ab", *b"cd"].map(u16::from_le_bytes).to_vec()));
     drop(receiver);
     queue.sender().expect("a sender").send(&[u16::from_le_bytes(*b"ok")]).expect("sent");
@@ -230,7 +229,7 @@ fn a_server_that_stands_by_takes_over() {
     told.end().expect(0);
     first.kill();
     first.end();
-    let answer = stage.run(&["call", "--wait-for-server", "--timeout", "20", "who", ""]);
+    let answer = stage.run(&["call", "--wait-for-server", "--timeout", "300", "who", ""]);
     assert_eq!(answer.expect(0).text(), "next\n");
     drop(next);
 }
@@ -332,7 +331,6 @@ fn parts_are_lines_and_so_are_replies() {
 /// The client takes no reply before its last part is sent.
 #[test]
 fn a_command_gets_parts_while_its_replies_find_no_room() {
-    const LIMIT: Duration = Duration::from_secs(30);
     let stage = Stage::new();
     let server = stage.start(&["serve", "--parts", "-n", "1", "echo", "cat"]);
     until("it serves", || serving(&stage, "echo"));

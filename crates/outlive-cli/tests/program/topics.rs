@@ -196,7 +196,7 @@ fn a_reliable_subscriber_gets_all_and_its_death_releases_the_publisher() {
     let echo = stage.start(&["echo", "t", "--reliable", "--count", "20000", "--lines"]);
     stage
         .feed(
-            &["pub", "t", "--depth", "4", "--reliable", "--wait-for", "1", "--timeout", "60"],
+            &["pub", "t", "--depth", "4", "--reliable", "--wait-for", "1", "--timeout", "300"],
             input.as_bytes(),
         )
         .expect(0);
@@ -407,12 +407,14 @@ fn periods_without_a_message_are_told_as_they_pass() {
     // However short a period is, a line comes at most once a second.
     let mut command = stage.command(["pub", "t", "--period", "1us"]);
     command.stdin(Stdio::piped()).stderr(fs::File::create(&said).expect("made"));
+    let begun = std::time::Instant::now();
     let mut publisher = command.spawn().expect("starts");
     until("it says so", || told().contains("no message was published for"));
     std::thread::sleep(std::time::Duration::from_millis(300));
     drop(publisher.stdin.take());
     publisher.wait().expect("ends");
-    assert!(told().lines().count() < 20, "{}", told());
+    let most = 20 + begun.elapsed().as_secs() as usize;
+    assert!(told().lines().count() < most, "{}", told());
     stage.run(&["pub", "t", "--period", "0"]).expect(2).says("more than 0");
 }
 
@@ -611,10 +613,8 @@ fn typed_topics_are_looked_at_as_bytes() {
     assert!(stage.run(&["topic", "list"]).expect(0).text().contains("[f32]"));
     let mut subscriber = topic.subscriber().expect("made");
     stage.feed(&["pub", "ranges", "--frame", "4"], &3.0f32.to_le_bytes()).expect(0);
-    let sample = subscriber
-        .recv_timeout(std::time::Duration::from_secs(30))
-        .expect("no error")
-        .expect("published");
+    let sample =
+        subscriber.recv_timeout(crate::stage::LIMIT).expect("no error").expect("published");
     assert_eq!(*sample, [3.0]);
 }
 

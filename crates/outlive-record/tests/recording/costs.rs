@@ -69,7 +69,7 @@ fn a_recorder_costs_a_publisher_no_call() {
     let mut sleeper = topic.subscriber().expect("joins");
     let sleeper =
         std::thread::spawn(
-            move || while sleeper.recv_timeout(LONG / 12).is_ok_and(|one| one.is_some()) {},
+            move || while sleeper.recv_timeout(LONG).is_ok_and(|one| one.is_some()) {},
         );
     assert!(eventually(|| topic.subscribers().len() == 1));
     let woken = counted(place.domain.path()).expect("as before");
