@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 #: Every wait in a test ends by then: a hang must fail.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 PACKAGE = Path(__file__).resolve().parents[3] / "crates/outlive-py"
 

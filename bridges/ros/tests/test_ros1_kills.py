@@ -39,7 +39,7 @@ def test_kills_at_random(graph: World) -> None:
     def goes_on() -> None:
         """New messages pass in both directions."""
         with topic.subscriber() as subscriber:
-            texts = [of.read(subscriber.recv(timeout=20)).data for _ in range(3)]
+            texts = [of.read(subscriber.recv(timeout=60)).data for _ in range(3)]
             assert [int(text) for text in texts] == list(range(int(texts[0]), int(texts[0]) + 3))
         listener = live["listener"]
         listener.until("heard", after=len(listener.lines))

@@ -225,7 +225,7 @@ def test_large_images_go_out_from_the_samples_memory(graph: World) -> None:
         publish(n % 256)
         n += 1
         time.sleep(0.05)
-        assert n < 400, looker.lines
+        assert n < 4000, looker.lines
     assert all(line.split()[4] == "True" and line.split()[5] == "eye" for line in looker.lines if "image" in line)
 
 
@@ -243,8 +243,9 @@ def test_both_ways_there_are_no_echoes(graph: World) -> None:
     other.until("out chatter")
     time.sleep(1.0)
     of = ros1.Type.of_topic("chatter", graph.domain)
-    until, local, came = time.monotonic() + 2, [], []
-    while time.monotonic() < until:
+    begun, local, came = time.monotonic(), [], []
+    # Two seconds, or on a slow machine until there were enough of both.
+    while (waited := time.monotonic() - begun) < 2 or waited < 60 and (len(local) <= 20 or not came):
         text = of.read(received(subscriber)).data
         (local if text.startswith("local") else came).append(text)
     # Two bridges carry each message once each, and neither one carries it back.

@@ -275,7 +275,7 @@ def test_services_both_ways_with_deadlines(world2: World2) -> None:
     request, reply = Type(SetBool.Request), Type(SetBool.Response)
     with outlive.Client.open("arm.enable", domain=world2.domain) as client:
         with pytest.raises(outlive.ServiceError, match="ROS 2 has no server"):
-            client.call(request.written({"data": True}), 20)
+            client.call(request.written({"data": True}), 60)
         server = world2.node2(SERVER.format(sleep=0))
         server.until("serving")
         answer = reply.read(wait_for(lambda: attempt(client, request.written({"data": True}))))
@@ -284,7 +284,7 @@ def test_services_both_ways_with_deadlines(world2: World2) -> None:
         slow = world2.node2(SERVER.format(sleep=60))
         slow.until("serving")
         with pytest.raises(outlive.ServiceError, match="did not answer within 2.0 s"):
-            client.call(request.written({"data": True}), 20)
+            client.call(request.written({"data": True}), 60)
     local = """
 from outlive import ros2
 from std_srvs.srv import SetBool
@@ -299,9 +299,9 @@ for one in server:
     caller = """
 node = rclpy.create_node("caller")
 client = node.create_client(SetBool, "/gripper")
-client.wait_for_service(timeout_sec=20)
+client.wait_for_service(timeout_sec=60)
 future = client.call_async(SetBool.Request(data=True))
-rclpy.spin_until_future_complete(node, future, timeout_sec=20)
+rclpy.spin_until_future_complete(node, future, timeout_sec=60)
 say(future.result().success, future.result().message)
 """
     first = world2.program(local % 0)

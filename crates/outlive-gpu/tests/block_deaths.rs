@@ -327,7 +327,7 @@ fn a_child_that_has_the_socket_still_is_nobody_to_ask() {
     std::thread::sleep(Duration::from_millis(100));
     member.kill();
     let begun = Instant::now();
-    let told = subscriber.recv_timeout(Duration::from_secs(8)).err();
+    let told = subscriber.recv_timeout(SOON).err();
     assert!(
         matches!(told, Some(GpuError::OwnerDied { .. })),
         "{told:?} after {:?}",

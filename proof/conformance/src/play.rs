@@ -13,7 +13,7 @@ use crate::scenario::{Act, Expected, Scenario, Step};
 use crate::words::{Language, Words};
 
 /// How long an answer may take: a hang must fail. Longer than any wait that a scenario asks for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// In scenarios that must fail: long enough for what does not hang, on a busy machine as well.
 const SEEDED_PATIENCE: Duration = Duration::from_secs(3);
 

@@ -3,7 +3,7 @@
 use outlive_testnet::{Net, eventually, skip};
 
 use crate::resource::Resource;
-use crate::world::{Etcd, Machine, SOON};
+use crate::world::{Etcd, Machine, SHORT, SOON};
 
 #[test]
 fn a_machine_that_is_cut_off_ends_its_command_before_another_one_begins() {
@@ -17,7 +17,7 @@ fn a_machine_that_is_cut_off_ends_its_command_before_another_one_begins() {
     let store = net.host("store");
     let resource = Resource::at(&store);
     let machines = [Machine::at(net.host("a")), Machine::at(net.host("b"))];
-    let url = etcd.url(2);
+    let url = etcd.url(SHORT);
     let host = |which: usize| machines[which].host.as_ref().expect("it has one");
     let mut running =
         machines.each_ref().map(|machine| machine.start("lock", &url, &["x"], resource.address));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use outlive_testnet::{Child, Folder, eventually, missing, skip};
 
 use crate::resource::Resource;
-use crate::world::{Etcd, Machine, SOON, signal};
+use crate::world::{Etcd, LONG, Machine, SHORT, SOON, signal};
 
 fn run(mut command: Command, args: &[&str]) -> Output {
     command.args(args).output().expect("runs")
@@ -19,7 +19,7 @@ fn code(output: &Output) -> i32 {
 #[test]
 fn codes_are_those_of_outlive_lock() {
     let Some(etcd) = Etcd::start("codes_are_those_of_outlive_lock") else { return };
-    let (machine, url) = (Machine::new(), etcd.url(2));
+    let (machine, url) = (Machine::new(), etcd.url(LONG));
     let lock = |more: &[&str], args: &[&str]| {
         let more: Vec<&str> = more.iter().copied().chain(["a"]).collect();
         run(machine.program("lock", &url, &more), args)
@@ -95,7 +95,7 @@ fn the_cluster_is_said_by_the_option_alone() {
 #[test]
 fn fences_grow_and_signals_are_passed_on() {
     let Some(etcd) = Etcd::start("fences_grow_and_signals_are_passed_on") else { return };
-    let url = etcd.url(2);
+    let url = etcd.url(LONG);
     let mut last = 0;
     for machine in [Machine::new(), Machine::new(), Machine::new()] {
         for _ in 0..3 {
@@ -132,7 +132,7 @@ fn a_killed_holder_is_told_on_its_machine_at_once_and_on_others_after_the_lease(
     assert!(second.said().contains("died"), "{}", second.said());
     drop(second);
 
-    let short = etcd.url(2);
+    let short = etcd.url(SHORT);
     let mut third = here.start("lock", &short, &["b"], resource.address);
     resource.wait_for(3);
     let mut fourth = there.start("lock", &short, &["b"], resource.address);
@@ -152,7 +152,7 @@ fn a_stopped_program_does_not_leave_its_command_running() {
         return;
     };
     let (here, there) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(2));
+    let (resource, url) = (Resource::new(), etcd.url(SHORT));
     let mut first = here.start("lock", &url, &["a"], resource.address);
     resource.wait_for(1);
     let beside = here.start("lock", &url, &["a"], resource.address);
@@ -177,7 +177,7 @@ fn a_stopped_program_does_not_leave_its_command_running() {
 fn a_killed_watchdog_is_replaced() {
     let Some(etcd) = Etcd::start("a_killed_watchdog_is_replaced") else { return };
     let (here, there) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(2));
+    let (resource, url) = (Resource::new(), etcd.url(SHORT));
     let mut first = here.start("lock", &url, &["a"], resource.address);
     resource.wait_for(1);
     assert!(eventually(SOON, || first.watchdog().is_some()));
@@ -185,8 +185,7 @@ fn a_killed_watchdog_is_replaced() {
     signal(watchdog.expect("is there"), libc::SIGKILL);
     assert!(eventually(SOON, || first.watchdog().is_some_and(|new| Some(new) != watchdog)));
     resource.wait_again(resource.visits()[0].fence);
-    // Just started, it may not be ready.
-    std::thread::sleep(Duration::from_millis(300));
+    // Just started, it may not be ready: it is long before the lease ends.
     first.child.stop();
     let _second = there.start("lock", &url, &["a"], resource.address);
     resource.wait_for(2);
@@ -198,7 +197,7 @@ fn where_the_watchdog_is_stopped_as_well_the_fence_is_the_answer() {
     let test = "where_the_watchdog_is_stopped_as_well_the_fence_is_the_answer";
     let Some(etcd) = Etcd::start(test) else { return };
     let (here, there) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(2));
+    let (resource, url) = (Resource::new(), etcd.url(SHORT));
     let mut first = here.start("lock", &url, &["a"], resource.address);
     let old = resource.wait_for(1);
     assert!(eventually(SOON, || first.watchdog().is_some()));
@@ -228,7 +227,7 @@ fn the_commands_group_ends_with_a_killed_program() {
     let Some(etcd) = Etcd::start("the_commands_group_ends_with_a_killed_program") else { return };
     let machine = Machine::new();
     let file = machine.folder.join("pid");
-    let mut command = machine.program("lock", &etcd.url(2), &["a"]);
+    let mut command = machine.program("lock", &etcd.url(LONG), &["a"]);
     command.args(["sh", "-c", "sleep 1000 & echo $! >\"$0.new\"; mv \"$0.new\" \"$0\"; wait"]);
     command.arg(&file).stdin(std::process::Stdio::null());
     let mut child = Child::start(command).expect("starts");
@@ -249,7 +248,7 @@ fn a_server_that_is_killed_and_back_in_time_costs_no_lock() {
         return;
     };
     let (here, there) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(30));
+    let (resource, url) = (Resource::new(), etcd.url(LONG));
     let mut first = here.start("lock", &url, &["a"], resource.address);
     let fence = resource.wait_for(1);
     let _waiter = there.start("lock", &url, &["a"], resource.address);
@@ -270,7 +269,7 @@ fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock() {
     let test = "a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock";
     let Some(mut etcd) = Etcd::start(test) else { return };
     let (here, there) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(2));
+    let (resource, url) = (Resource::new(), etcd.url(SHORT));
     let mut first = here.start("lock", &url, &["a"], resource.address);
     resource.wait_for(1);
     let second = there.start("lock", &url, &["a"], resource.address);
@@ -288,7 +287,7 @@ fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock() {
 fn many_processes_of_a_machine_cost_one_lease() {
     let Some(etcd) = Etcd::start("many_processes_of_a_machine_cost_one_lease") else { return };
     let (machine, other) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(30));
+    let (resource, url) = (Resource::new(), etcd.url(LONG));
     let mut running: Vec<_> =
         (0..8).map(|_| machine.start("lock", &url, &["a"], resource.address)).collect();
     let mut seen = Vec::new();
@@ -322,7 +321,7 @@ fn many_processes_of_a_machine_cost_one_lease() {
 fn so_many_permits_and_no_more() {
     let Some(etcd) = Etcd::start("so_many_permits_and_no_more") else { return };
     let machines = [Machine::new(), Machine::new()];
-    let (resource, url) = (Resource::new(), etcd.url(2));
+    let (resource, url) = (Resource::new(), etcd.url(SHORT));
     let args = ["--permits", "2", "s"];
     let mut running: Vec<_> = (0..6)
         .map(|number| machines[number % 2].start("sem", &url, &args, resource.address))
@@ -365,7 +364,9 @@ fn never_two_while_all_are_killed_and_stopped_at_random() {
     let mut running = Vec::new();
     let end = Instant::now() + Duration::from_secs(20);
     let mut server_killed = Instant::now();
-    while Instant::now() < end {
+    // On a slow machine longer, until there were some holders.
+    let has_seen = || resource.visits().len() > 5;
+    while Instant::now() < end || !has_seen() && Instant::now() < end + SOON {
         while running.len() < 6 {
             let machine = &machines[random(3) as usize];
             running.push(machine.start("lock", &url, &["a"], resource.address));
@@ -446,7 +447,7 @@ fn a_user_with_a_password_and_a_server_with_a_certificate() {
         // The command is not the cluster's user: it finds no password.
         run(command, &["sh", "-c", "test -z \"${OUTLIVE_CLUSTER_PASSWORD+there}\""])
     };
-    let url = format!("etcds://me@{address}?ttl=2&ca={ca}");
+    let url = format!("etcds://me@{address}?ttl=60&ca={ca}");
     let right = lock(&url, Some("mine"));
     assert_eq!(code(&right), 0, "{right:?}");
     std::fs::write(folder.join("password"), "mine\n").expect("is written");
@@ -455,8 +456,8 @@ fn a_user_with_a_password_and_a_server_with_a_certificate() {
     let wrong = lock(&url, Some("yours"));
     assert_eq!(code(&wrong), 125);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("denies"), "{wrong:?}");
-    let nobody = lock(&format!("etcds://{address}?ttl=2&ca={ca}"), None);
+    let nobody = lock(&format!("etcds://{address}?ttl=60&ca={ca}"), None);
     assert_eq!(code(&nobody), 125, "{nobody:?}");
     // Not one of the certificates that the world trusts.
-    assert_eq!(code(&lock(&format!("etcds://me@{address}?ttl=2"), Some("mine"))), 125);
+    assert_eq!(code(&lock(&format!("etcds://me@{address}?ttl=60"), Some("mine"))), 125);
 }

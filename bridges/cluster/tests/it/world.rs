@@ -7,7 +7,15 @@ use std::time::Duration;
 
 use outlive_testnet::{Child, Folder, Host, Server, free_port, missing, skip};
 
-pub const SOON: Duration = Duration::from_secs(40);
+/// What a test waits for at most.
+pub const SOON: Duration = Duration::from_secs(90);
+
+/// The seconds of a lease that ends in a test: as short as it can be where a busy machine leaves a process
+/// no time for some seconds, in which its holder must not lose it.
+pub const SHORT: u32 = 10;
+
+/// Those of one that must not end.
+pub const LONG: u32 = 60;
 
 /// One etcd, on this machine or in a namespace.
 pub struct Etcd {

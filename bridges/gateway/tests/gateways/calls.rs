@@ -173,8 +173,8 @@ fn a_call_that_no_server_has_begun_is_told_so_across_gateways() {
     // Stopped, it takes none of these; then it is killed.
     server.stop();
     let calls: Vec<_> = (0..20).map(|_| client.begin(b"mark x").expect("asked")).collect();
-    thread::sleep(Duration::from_millis(500));
-    assert!(calls.iter().all(|call| call.is_begun()), "the stand-in has taken them");
+    let are_taken = || calls.iter().all(|call| call.is_begun());
+    assert!(eventually(LONG, are_taken), "the stand-in has taken them");
     server.kill();
     for call in calls {
         let told = call.wait_timeout(LONG).map(drop);

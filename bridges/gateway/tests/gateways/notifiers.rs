@@ -6,7 +6,9 @@ use outlive::notify::{Listener, Notifier};
 use outlive_testnet::{Relay, free_port};
 use zenoh::Wait;
 
-use crate::support::{LONG, Machine, example, pair, random, ring, router, session, settle};
+use crate::support::{
+    LONG, Machine, SHORT_LEASE, example, pair, random, ring, router, session, settle,
+};
 
 fn notifier(machine: &Machine, name: &str) -> Notifier {
     Notifier::open_or_create(&machine.domain, name).expect("made")
@@ -80,7 +82,8 @@ fn a_notifier_is_made_with_its_numbers_and_deaths_are_told() {
 
 #[test]
 fn what_is_notified_while_a_gateway_is_dead_or_stopped_comes_when_it_is_back() {
-    let (mut a, mut b) = pair(&["--allow", "**"], &["--allow", "**"]);
+    let rules = [&SHORT_LEASE, &["--allow", "**"][..]].concat();
+    let (mut a, mut b) = pair(&rules, &rules);
     let (here, mut there) = through(&a, &b);
     let notify = |times: u64| (0..times).for_each(|_| assert!(here.notify(3).is_ok()));
     let mut got = 0;

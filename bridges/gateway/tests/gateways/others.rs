@@ -120,7 +120,7 @@ fn idle_gateways_sleep() {
     let publisher = own.publisher().expect("publishes");
     b.expect("came", 1);
     publisher.publish(&1).expect("room");
-    assert_eq!(all(&mut subscriber, Duration::from_secs(2)), [1]);
+    assert_eq!(all(&mut subscriber, 1), [1]);
     let ticks = |machine: &Machine| {
         let pid = machine.gateway.as_ref().expect("started").pid();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
@@ -134,9 +134,13 @@ fn idle_gateways_sleep() {
         // ppid is the first number: utime and stime are 10 behind it.
         fields[10] + fields[11]
     };
-    let before = (ticks(&a), ticks(&b));
-    std::thread::sleep(Duration::from_secs(10));
-    let after = (ticks(&a), ticks(&b));
-    println!("ticks of 10 ms in 10 s: {} and {}", after.0 - before.0, after.1 - before.1);
-    assert!(after.0 - before.0 < 10 && after.1 - before.1 < 10);
+    // What a loop costs it costs all the time; beside a load, now and then even a sleep costs more.
+    let is_idle = |_| {
+        let before = (ticks(&a), ticks(&b));
+        std::thread::sleep(Duration::from_secs(10));
+        let after = (ticks(&a), ticks(&b));
+        println!("ticks of 10 ms in 10 s: {} and {}", after.0 - before.0, after.1 - before.1);
+        after.0 - before.0 < 10 && after.1 - before.1 < 10
+    };
+    assert!((0..6).any(is_idle));
 }

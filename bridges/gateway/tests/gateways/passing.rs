@@ -277,7 +277,7 @@ fn a_refusal_does_not_end_the_sender_here() {
         publisher.publish(&number).expect("room");
     }
     for number in 2..5 {
-        let sample = subscriber.recv_timeout(Duration::from_secs(3)).expect("received");
+        let sample = subscriber.recv_timeout(LONG).expect("received");
         assert_eq!(sample.map(|sample| *sample), Some(number), "B:\n{}\nC:\n{}", b.log(), c.log());
     }
 }
@@ -301,7 +301,7 @@ fn what_a_rule_leaves_out_stays_out() {
     for number in 0..35 {
         publisher.publish(&number).expect("room");
     }
-    let got = all(&mut subscriber, Duration::from_secs(3));
+    let got = all(&mut subscriber, 4);
     assert_eq!(got, [0, 10, 20, 30], "lost told: {:?}", b.events("lost"));
 }
 
@@ -320,7 +320,7 @@ fn a_topic_that_is_made_later_comes_in() {
     let _publisher = own.publisher().expect("publishes");
     b.expect("refused", 1);
     let there = topic(&b, "n", 64);
-    let came = eventually(Duration::from_secs(6), || there.publishers().len() == 1);
+    let came = eventually(LONG, || there.publishers().len() == 1);
     assert!(came, "{}", b.log());
 }
 
@@ -331,7 +331,7 @@ fn strangers_come_into_a_topic_that_is_made_anew() {
     let client = session(&endpoint);
     let arrives = |topic: &Topic<[u8]>| {
         let mut subscriber = topic.subscriber().expect("joins");
-        eventually(Duration::from_secs(5), || {
+        eventually(LONG, || {
             client.put("in/x", "yes").wait().expect("put");
             matches!(subscriber.recv_timeout(Duration::from_millis(50)), Ok(Some(_)))
         })
@@ -369,7 +369,7 @@ fn volatile_topic(reliable: bool) {
     let options = options.durability(Durability::Volatile);
     let own = options.open_or_create(&a.domain, "n").expect("made");
     let publisher = own.publisher().expect("publishes");
-    let came = eventually(Duration::from_secs(5), || b.events("came").len() == 1);
+    let came = eventually(LONG, || b.events("came").len() == 1);
     publisher.publish(&1).expect("room");
     std::thread::sleep(Duration::from_secs(5));
     let refused = a.events("refused");

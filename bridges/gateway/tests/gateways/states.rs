@@ -8,7 +8,9 @@ use outlive_zenoh::states::wire::{StateMeta, Turn, Word, WriterIs};
 use outlive_zenoh::wire::{self, Origin};
 use zenoh::Wait;
 
-use crate::support::{LONG, Machine, example, pair, random, ring, router, session, settle};
+use crate::support::{
+    LONG, Machine, SHORT_LEASE, example, pair, random, ring, router, session, settle,
+};
 
 /// Opens a state of numbers in that machine's domain, or makes it.
 fn state(machine: &Machine, name: &str) -> State<u64> {
@@ -277,13 +279,16 @@ fn a_rule_thins_values_out_and_the_last_one_comes() {
         let there = state(&b, "n");
         let first = there.version();
         let mut writer = state(&a, "n").writer().expect("none");
+        let begun = Instant::now();
         for number in 1..=1001 {
             writer.set(&number).expect("set");
             std::thread::sleep(Duration::from_micros(300));
         }
         expect(&there, &b, &1001);
         let sets = there.version() - first;
-        assert!(sets < 50, "{sets} of 1001 values with {rule}");
+        // Five a second: a slow machine takes many seconds for them.
+        let most = 50 + 5 * begun.elapsed().as_secs();
+        assert!(sets < most, "{sets} of 1001 values with {rule}, at most {most}");
     }
 }
 
@@ -552,7 +557,7 @@ fn a_state_that_was_refused_makes_room_for_another_machine_s_when_it_goes() {
 fn states_that_come_and_go_under_other_names_leave_their_places() {
     const ORIGIN: u128 = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
     const AT_A_TIME: u64 = 16;
-    let (a, endpoint) = router(&["--allow-in", "in/**"]);
+    let (a, endpoint) = router(&[&SHORT_LEASE, &["--allow-in", "in/**"][..]].concat());
     let client = session(&endpoint);
     let of = |kind: &str, rest: &str| format!("@outlive/1/{kind}/{ORIGIN:032x}/{rest}");
     let fingerprint = wire::fingerprint("", None);

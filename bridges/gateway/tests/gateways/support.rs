@@ -15,6 +15,13 @@ use zenoh::Wait;
 /// What a test waits for at most.
 pub const LONG: Duration = Duration::from_secs(60);
 
+/// A lease that does not pass where a busy machine leaves a gateway no time for some seconds. Tests of
+/// what happens when it passes say a shorter one behind it.
+pub const LONG_LEASE: [&str; 2] = ["--lease-ms", "10000"];
+
+/// The lease that gateways have where nothing is said.
+pub const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1000"];
+
 /// A domain and its gateway.
 pub struct Machine {
     pub folder: Folder,
@@ -131,8 +138,8 @@ pub fn numbers(domain: &Path, topic: &str, count: u64, pause: Duration) -> Child
 /// Two machines whose gateways reach each other, with these rules.
 pub fn pair(here: &[&str], there: &[&str]) -> (Machine, Machine) {
     let endpoint = format!("tcp/127.0.0.1:{}", free_port());
-    let a = Machine::started("a", &[&["--listen", &endpoint], here].concat());
-    let b = Machine::started("b", &[&["--connect", &endpoint], there].concat());
+    let a = Machine::started("a", &[&LONG_LEASE, &["--listen", &endpoint], here].concat());
+    let b = Machine::started("b", &[&LONG_LEASE, &["--connect", &endpoint], there].concat());
     (a, b)
 }
 
@@ -166,7 +173,7 @@ pub fn settle(client: &zenoh::Session, endpoint: &str) {
 /// A machine that is a router for clients.
 pub fn router(rules: &[&str]) -> (Machine, String) {
     let endpoint = format!("tcp/127.0.0.1:{}", free_port());
-    let args = [&["--mode", "router", "--listen", &endpoint], rules].concat();
+    let args = [&LONG_LEASE, &["--mode", "router", "--listen", &endpoint][..], rules].concat();
     (Machine::started("router", &args), endpoint)
 }
 
@@ -176,10 +183,12 @@ pub fn topic(machine: &Machine, name: &str, depth: u32) -> Topic<u64> {
     options.open_or_create(&machine.domain, name).expect("made")
 }
 
-/// All that comes until nothing has come for so long.
-pub fn all(subscriber: &mut Subscriber<u64>, quiet: Duration) -> Vec<u64> {
+/// So many messages, as long as they take, and what comes within half a second behind them: fewer are those
+/// of which the next has not come within [`LONG`], and more is too much.
+pub fn all(subscriber: &mut Subscriber<u64>, count: usize) -> Vec<u64> {
     let mut got = Vec::new();
-    while let Ok(Some(sample)) = subscriber.recv_timeout(quiet) {
+    let patience = |got: usize| if got < count { LONG } else { Duration::from_millis(500) };
+    while let Ok(Some(sample)) = subscriber.recv_timeout(patience(got.len())) {
         got.push(*sample);
     }
     got
@@ -190,7 +199,8 @@ pub fn ring(count: usize) -> Vec<Machine> {
     let endpoints: Vec<String> =
         (0..count).map(|_| format!("tcp/127.0.0.1:{}", free_port())).collect();
     let machine = |at: usize| {
-        let mut args = vec!["--listen", &endpoints[at], "--allow", "**"];
+        let mut args = LONG_LEASE.to_vec();
+        args.extend(["--listen", &endpoints[at], "--allow", "**"]);
         endpoints[..at].iter().for_each(|other| args.extend(["--connect", other.as_str()]));
         Machine::started("ring", &args)
     };

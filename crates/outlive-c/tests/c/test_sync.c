@@ -52,7 +52,7 @@ static void event_that_is_cleared_at_once(void) {
         children[n] = start(wait_for_pulse);
         hear();
     }
-    sleep_ms(200);
+    for (int n = 0; n < 20; n++) until_asleep(children[n]);
     OK(outlive_event_set(event, 4, NULL));
     OK(outlive_event_clear(event, 4, NULL));
     for (int n = 0; n < 20; n++) join(children[n]);

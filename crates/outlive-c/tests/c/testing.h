@@ -22,7 +22,7 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 
 /* A wait that is longer has hung: far below the alarm, which kills the test. */
-#define SOON outlive_after_ms(10000)
+#define SOON outlive_after_ms(60000)
 
 static char folder[64];
 static outlive_domain_t *domain;
@@ -56,7 +56,7 @@ static inline pid_t start(void (*act)(void)) {
     CHECK(child >= 0);
     if (child == 0) {
         outlive_domain_t *parents = domain;
-        alarm(25);
+        alarm(300);
         OK(outlive_domain_open_at(folder, OUTLIVE_OPEN_OR_CREATE, &domain));
         outlive_domain_close(parents);
         act();
@@ -93,6 +93,18 @@ static inline void join(pid_t child) {
 
 static inline void sleep_ms(unsigned milliseconds) { usleep(milliseconds * 1000); }
 
+/* Waits until the process sleeps: it is at its wait, however late it came there. */
+static inline void until_asleep(pid_t child) {
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
+    while (state != 'S') {
+        sleep_ms(1);
+        FILE *stat = fopen(path, "r");
+        CHECK(stat != NULL && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(stat);
+    }
+}
+
 static inline void for_ever(void) {
     for (;;) pause();
 }
@@ -111,7 +123,7 @@ static inline void remove_folder(void) {
 static inline void run(const struct test *test) {
     snprintf(folder, sizeof folder, "/dev/shm/outlive-c-%d", (int)getpid());
     if (access("/dev/shm", W_OK) != 0) snprintf(folder, sizeof folder, "/tmp/outlive-c-%d", (int)getpid());
-    alarm(25);
+    alarm(300);
     OK(outlive_domain_open_at(folder, OUTLIVE_OPEN_OR_CREATE, &domain));
     test->run();
     outlive_domain_close(domain);

@@ -25,7 +25,7 @@ extern "C" const char *__asan_default_options() { return "fast_unwind_on_malloc=
 using namespace std::chrono_literals;
 
 /* A wait that is longer has hung: far below the alarm, which kills the test. */
-inline constexpr auto soon = 10s;
+inline constexpr auto soon = 60s;
 
 inline std::string folder;
 
@@ -64,7 +64,7 @@ public:
         pid_ = fork();
         CHECK(pid_ >= 0);
         if (pid_ == 0) {
-            alarm(25);
+            alarm(300);
             auto domain = open_domain();
             act(domain, [&] {
                 char yes = 'y';
@@ -117,7 +117,7 @@ inline int run_tests(std::initializer_list<Test> tests, int argc, char **argv) {
         } else if (std::strcmp(argv[1], test.name) == 0) {
             const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
             folder = std::string(parent) + "/outlive-cpp-" + std::to_string(getpid());
-            alarm(25);
+            alarm(300);
             test.run();
             CHECK(std::system(("rm -rf '" + folder + "'").c_str()) == 0);
             return 0;

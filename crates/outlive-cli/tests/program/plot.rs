@@ -90,6 +90,17 @@ fn signals_and_the_end_of_its_time_end_it() {
 
 #[test]
 fn a_file_has_the_curves_of_a_time() {
+    // How soon it sees the state and the rate cannot be asked: on a busy machine it gets longer.
+    let mut lacks = None;
+    let is_whole = [2, 10, 40].into_iter().any(|seconds| {
+        lacks = curves_lack(std::time::Duration::from_secs(seconds));
+        lacks.is_none()
+    });
+    assert!(is_whole, "{lacks:?}");
+}
+
+/// Draws for so long behind the last message; returns what the file lacks.
+fn curves_lack(pause: std::time::Duration) -> Option<String> {
     let stage = Stage::new();
     let topic = pose(&stage);
     let plot = stage.start(&[
@@ -128,7 +139,7 @@ fn a_file_has_the_curves_of_a_time() {
         let info = stage.run(&["topic", "info", "pose", "--json"]).expect(0).json();
         info["subscribers"][0]["lag"] == 0
     });
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::thread::sleep(pause);
     plot.signal(libc::SIGTERM);
     plot.end().expect(0);
     let svg = fs::read_to_string(stage.path("a.svg")).expect("written");
@@ -139,10 +150,13 @@ fn a_file_has_the_curves_of_a_time() {
         "pose@bytes  last 24, min 24, max 24",
         "mode  last 17.5, min 17.5, max 17.5",
     ] {
-        assert!(svg.contains(told), "'{told}' is not in {svg}");
+        if !svg.contains(told) {
+            return Some(format!("'{told}' is not in {svg}"));
+        }
     }
     let png = fs::read(stage.path("a.png")).expect("written");
     assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 1_000);
+    None
 }
 
 #[test]

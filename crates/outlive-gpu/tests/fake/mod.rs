@@ -14,7 +14,7 @@ use outlive::topic::{Durability, Topic};
 use outlive_gpu::{DeviceMemory, DevicePointer, DeviceTopic, Driver, Gpu, PinnedTopic, Stream};
 
 /// How long anything may take that has to happen.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// The environment's word for the domain of a program that a test has started.
 pub const MEMBER: &str = "OUTLIVE_GPU_MEMBER";

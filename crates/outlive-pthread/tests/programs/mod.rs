@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long anything may take that has to happen.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(60);
 /// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which
 /// counts it. libtest keeps back what tests print, but not what they write.
 pub fn skip(why: &str) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive::describe::{Description, Field, Item, Number, Struct};
 use outlive::topic::{Subscriber, Topic};
 
-use crate::support::{Contents, Place, eventually, message, number, signal};
+use crate::support::{Contents, Place, eventually, message, number, signal, stop};
 
 /// A value as C lays it out: with padding, and a nested type.
 fn reading() -> Description {
@@ -145,7 +145,7 @@ fn what_is_lost_is_told_in_the_file() {
     let topic = topic.expect("made");
     let publisher = topic.publisher().expect("a ring");
     let recording = place.record(&["--all", "-o", "out.mcap", "--json"], 1);
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     std::thread::sleep(Duration::from_millis(20));
     for at in 0..100 {
         publisher.publish(&message(at, 64)).map(drop).expect("published");

@@ -7,7 +7,7 @@ use outlive::rpc::{CallError, Service};
 use outlive::topic::{Publisher, Topic};
 use serde_json::json;
 
-use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
+use crate::support::{Contents, Place, Recording, eventually, message, number, stop};
 
 fn publish(publisher: &Publisher, numbers: std::ops::Range<u64>) {
     for at in numbers {
@@ -189,7 +189,7 @@ fn the_service_answers_any_program() {
         }
     }
     // It is killed in the middle of a call.
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     let call = client.begin(br#"{"do":"split"}"#).expect("begun");
     recording.kill();
     assert!(matches!(call.wait(), Err(CallError::ServerDied { begun: false })));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive::topic::{Publisher, Topic};
 
-use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
+use crate::support::{Contents, Place, Recording, eventually, message, number, signal, stop};
 
 fn topic(place: &Place, name: &str) -> Topic<[u8]> {
     let topic = Topic::<[u8]>::options().depth(64).reliable(true);
@@ -51,7 +51,7 @@ fn a_damaged_message_is_told_and_all_others_are_in_the_file() {
     let (sound, bad) = (topic(&place, "sound"), topic(&place, "bad"));
     let publishers = [sound.publisher().expect("a ring"), bad.publisher().expect("a ring")];
     let recording = place.record(&["--all", "-o", "out.mcap", "--flush", "5ms"], 2);
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     for at in 0..20 {
         publishers.iter().for_each(|publisher| send(publisher, at));
     }

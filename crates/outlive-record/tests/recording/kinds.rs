@@ -11,7 +11,7 @@ use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::topic::Topic;
 
-use crate::support::{Contents, Place, Recording, eventually, message, number};
+use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
 
 const ROLE: &str = "OUTLIVE_TEST_ROLE";
 const FOLDER: &str = "OUTLIVE_TEST_FOLDER";
@@ -317,10 +317,19 @@ fn kinds_are_chosen_and_no_topics() {
     assert_eq!(contents.topics.keys().collect::<Vec<_>>(), ["outlive/events", "t"]);
     let args = ["--regex", "^[qst]$", "--queues", "--states", "-o", "out.mcap", "--json"];
     let mut command = place.command(&args);
-    command.args(["--duration", "500ms"]);
+    command.stdout(Stdio::piped());
     queue.sender().expect("one").send(b"for a receiver").expect("room");
     state.writer().expect("none").set(&[1.0, 2.0, 3.0]).expect("set");
-    let output = command.output().expect("starts");
+    let recording = command.spawn().expect("starts");
+    let file = place.file("out.mcap");
+    assert!(eventually(|| {
+        let contents = Contents::of(&file);
+        ["queue/q", "state/s"].iter().all(|name| {
+            contents.topics.get(*name).is_some_and(|channel| !channel.messages.is_empty())
+        })
+    }));
+    signal(&recording, libc::SIGTERM);
+    let output = recording.wait_with_output().expect("a child");
     assert!(output.status.success());
     let told = String::from_utf8(output.stdout).expect("text");
     let last: serde_json::Value =

@@ -14,14 +14,15 @@ use serde_json::json;
 
 use crate::kinds::Other;
 use crate::support::{
-    Contents, Place, Recording, eventually, has, message, numbers, publish, signal, told, topic,
+    Contents, Place, Recording, eventually, has, message, numbers, publish, signal, stop, told,
+    topic,
 };
 
 #[test]
 fn the_first_messages_of_a_topic_that_came_while_the_recorder_was_stopped_are_counted() {
     let place = Place::new("first");
     let recording = place.begin(&["--all", "-o", "out.mcap", "--flush", "5ms"], "out.mcap");
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     let topic = topic(&place, "t");
     publish(&topic.publisher().expect("a ring"), 0..100);
     // It takes the former one's ring, or another one.

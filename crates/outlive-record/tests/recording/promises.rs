@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use outlive::SendError;
 use outlive::topic::{Publisher, Topic};
 
-use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
+use crate::support::{Contents, Place, Recording, eventually, message, number, signal, stop};
 
 fn numbers(contents: &Contents, topic: &str) -> Vec<u64> {
     contents.messages(topic).iter().map(|found| number(&found.bytes)).collect()
@@ -108,7 +108,7 @@ fn what_was_published_before_the_end_is_in_the_file() {
     let topic = topic.open_or_create(&place.domain, "t").expect("made");
     let publisher = topic.publisher().expect("a ring");
     let recording = place.record(&["--all", "-o", "out.mcap"], 1);
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     publish(&publisher, 0..4000, 64);
     signal(&recording.0, libc::SIGTERM);
     signal(&recording.0, libc::SIGCONT);
@@ -124,7 +124,7 @@ fn what_was_published_before_a_topic_was_removed_is_in_the_file() {
     let topic = topic.open_or_create(&place.domain, "t").expect("made");
     let publisher = topic.publisher().expect("a ring");
     let recording = place.record(&["--all", "-o", "out.mcap"], 1);
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     publish(&publisher, 0..4000, 64);
     drop(publisher);
     place.domain.remove("t").expect("removed");

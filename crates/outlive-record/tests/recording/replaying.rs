@@ -264,11 +264,14 @@ fn it_begins_again_until_its_time_is_over() {
     let place = Place::new("loop");
     write(&place, "in.mcap", "t", &every_ms(5), 64);
     let mut subscriber = open(&place, "t").subscriber().expect("joins");
-    let told = place.replay(&["in.mcap", "--loop", "--rate", "2", "--duration", "100ms"]);
-    let numbers = numbers(&mut subscriber);
-    assert_eq!(told["messages"].as_u64(), Some(numbers.len() as u64));
-    assert!(numbers.len() > 10, "{numbers:?}");
-    assert!(numbers.iter().enumerate().all(|(at, number)| at as u64 % 5 == *number));
+    // A busy machine may leave it no time in its tenth of a second.
+    assert!(eventually(|| {
+        let told = place.replay(&["in.mcap", "--loop", "--rate", "2", "--duration", "100ms"]);
+        let numbers = numbers(&mut subscriber);
+        assert_eq!(told["messages"].as_u64(), Some(numbers.len() as u64));
+        assert!(numbers.iter().enumerate().all(|(at, number)| at as u64 % 5 == *number));
+        numbers.len() > 10
+    }));
 }
 
 #[test]
@@ -307,7 +310,7 @@ fn a_slow_reliable_subscriber_loses_nothing_and_one_that_is_killed_stops_nothing
     }
     // A recorder that stands still is in its way, until it is killed.
     let mut recording = place.record(&["t", "-o", "out.mcap"], 1);
-    crate::support::signal(&recording.0, libc::SIGSTOP);
+    crate::support::stop(&recording.0);
     let mut player = place.player(&["in.mcap", "--rate", "max"]);
     let mut player = Recording(player.stderr(Stdio::null()).spawn().expect("starts"));
     std::thread::sleep(Duration::from_millis(100));

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive::Domain;
 use outlive::rpc::{CallError, Service};
 use outlive::topic::{Publisher, Topic};
 
-use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
+use crate::support::{Contents, Place, Recording, eventually, message, number, signal, stop};
 
 /// A recorder that keeps more than a test lasts.
 const KEEPS: [&str; 7] = ["--all", "--as", "box", "--snapshot", "1h,64M", "--patience", "1h"];
@@ -190,7 +190,7 @@ fn what_a_killed_recorder_kept_is_written_and_continued() {
     publish(&publisher, 300..400, 64);
     assert_eq!(numbers(&trigger(&place, &[])), (0..400).collect::<Vec<_>>());
     // One that stands still does not answer, and what it has written is there.
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     let found = numbers(&trigger(&place, &["--timeout", "100ms"]));
     assert_eq!(found, (0..400).collect::<Vec<_>>());
     signal(&recording.0, libc::SIGCONT);
@@ -310,7 +310,7 @@ fn a_death_is_written_with_what_follows_it() {
     publish(&publisher, 0..20, 64);
     first.end();
     drop(publisher);
-    let args = [&KEEPS[..], &["-o", "out.mcap", "--on-death", "--after", "300ms"]].concat();
+    let args = [&KEEPS[..], &["-o", "out.mcap", "--on-death", "--after", "10s"]].concat();
     let recording = place.record(&args, 1);
     let play = ["played.mcap", "--rename", "t=played", "--loop"];
     // Two of them die within the time after the first death.
@@ -391,7 +391,7 @@ fn one_snapshot_is_written_at_a_time() {
     let service = Service::open_as_bytes(&place.domain, "record:box").expect("there");
     let client = service.client().expect("a client");
     // All are there when it looks.
-    signal(&recording.0, libc::SIGSTOP);
+    stop(&recording.0);
     let calls: Vec<_> =
         (0..8).map(|_| client.begin(br#"{"do":"trigger"}"#).expect("begun")).collect();
     signal(&recording.0, libc::SIGCONT);
@@ -611,10 +611,14 @@ fn nothing_is_missing_where_short_segments_meet() {
     let args = ["--all", "--as", "box", "--snapshot", "400ms,64M", "--flush", "80ms"];
     let recording = place.record(&args, 1);
     for at in 0..600 {
+        let published = Instant::now();
         publish(&publisher, at..at + 1, 64);
         std::thread::sleep(Duration::from_millis(1));
         if at % 100 == 99 {
-            assert_eq!(numbers(&trigger(&place, &[])).last(), Some(&at));
+            let found = numbers(&trigger(&place, &[]));
+            // A busy machine may take it longer than what is kept.
+            let is_kept = published.elapsed() < Duration::from_millis(350);
+            assert!(found.last() == Some(&at) || !is_kept, "{at}: {:?}", found.last());
         }
     }
     recording.end();

@@ -152,6 +152,19 @@ pub fn signal(child: &Child, signal: i32) {
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
+/// Stops a process, and waits until all its threads are stopped.
+pub fn stop(child: &Child) {
+    signal(child, libc::SIGSTOP);
+    let threads = format!("/proc/{}/task", child.id());
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        // A thread that has ended meanwhile does nothing any more.
+        stat.map_or(true, |stat| stat.contains(") T "))
+    };
+    let are_stopped = || std::fs::read_dir(&threads).expect("its own child").all(is_stopped);
+    assert!(eventually(are_stopped), "it does not stop");
+}
+
 pub fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + LONG;
     loop {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use outlive::futex::thread_id;
 
 /// How long any wait of a test lasts at most.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// See the file's head.
 pub struct Caller<R> {

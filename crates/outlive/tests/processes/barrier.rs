@@ -178,9 +178,9 @@ fn repaired_it_goes_on_with_another(world: &World) {
     absent.kill();
     assert_eq!(seat.wait(), Err(AcquireError::Broken));
     assert_eq!(seat.wait(), Err(AcquireError::Broken), "until it is repaired");
-    barrier.repair_timeout(Duration::from_secs(20)).expect("repairs");
+    barrier.repair_timeout(Duration::from_secs(60)).expect("repairs");
     assert!(!barrier.is_broken());
-    barrier.repair_timeout(Duration::from_secs(20)).expect("nothing to do");
+    barrier.repair_timeout(Duration::from_secs(60)).expect("nothing to do");
     let other = Child::start(|| {
         let mut seat = barrier.join().expect("the dead one's seat");
         for _ in 0..100 {
@@ -652,7 +652,7 @@ fn a_dead_repairers_name_is_swept(world: &World) {
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
     assert_eq!(TokenId::from_u32(bytes.word(REPAIR)), None);
     assert!(domain.sweep(true).expect("looks").is_clean());
-    barrier.repair_timeout(Duration::from_secs(20)).expect("nothing to do");
+    barrier.repair_timeout(Duration::from_secs(60)).expect("nothing to do");
 }
 
 fn a_damaged_repairers_name_is_told(world: &World) {

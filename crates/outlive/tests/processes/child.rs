@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How long any single wait of a check lasts at most, on a machine that is not busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// So much of it more on a busy one at most.
 const MOST_PATIENT: f64 = 8.0;

@@ -207,7 +207,7 @@ macro_rules! under {
                 let store = open(world, &domain);
                 let board = Board::new();
                 let first = Child::start(|| {
-                    let long = Deadline::after(Duration::from_secs(20));
+                    let long = Deadline::after(Duration::from_secs(60));
                     let guard = store.lock();
                     board.set(1, 1);
                     // The lock must be free at once.

@@ -403,7 +403,7 @@ fn nobody_sees_half_a_reset(world: &World) {
     type Value = [u64; 500];
     let domain = world.domain();
     let mutex = Mutex::<Value>::options([0; 500]).open_or_create(&domain, "m").expect("opens");
-    let soon = || Duration::from_secs(20);
+    let soon = || Duration::from_secs(60);
     let (board, seen) = (Board::new(), Board::new());
     let looks = Child::start(|| {
         while board.get(1) == 0 {

@@ -26,11 +26,12 @@ pub struct Check {
     pub body: fn(&World),
 }
 
-/// Lists a module's checks; `name: 60` gives that one so many seconds instead of 30.
+/// Lists a module's checks; `name: 300` gives that one so many seconds, and no less than the 120 of the others: twice
+/// what a wait in a check is given.
 #[macro_export]
 macro_rules! checks {
-    (@seconds) => { 30 };
-    (@seconds $seconds:literal) => { $seconds };
+    (@seconds) => { 120 };
+    (@seconds $seconds:literal) => { if $seconds > 120 { $seconds } else { 120 } };
     ($($name:ident $(: $seconds:literal)?),* $(,)?) => {
         /// What this module checks.
         pub const CHECKS: &[$crate::runner::Check] = &[$($crate::runner::Check {

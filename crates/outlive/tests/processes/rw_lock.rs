@@ -272,7 +272,7 @@ fn a_stream_of_readers_starves_no_writer(world: &World) {
     }
     for _ in 0..2_000 {
         let mut guard =
-            lock.write_timeout(Duration::from_secs(15)).expect("in time").expect("in time");
+            lock.write_timeout(Duration::from_secs(60)).expect("in time").expect("in time");
         guard[0] += 1;
         guard[1] += 1;
     }
@@ -306,7 +306,7 @@ fn a_stream_of_writers_starves_no_reader(world: &World) {
         board.reach(n, 10);
     }
     for _ in 0..500 {
-        let guard = lock.read_timeout(Duration::from_secs(15)).expect("in time").expect("in time");
+        let guard = lock.read_timeout(Duration::from_secs(60)).expect("in time").expect("in time");
         assert_eq!(guard[0], guard[1]);
     }
     board.set(9, 1);

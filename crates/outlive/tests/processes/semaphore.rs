@@ -132,7 +132,7 @@ fn a_thread_that_ends_gives_back(world: &World) {
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(semaphore.acquire().expect("free")));
     });
-    let permit = semaphore.acquire_timeout(Duration::from_secs(20)).expect("waits");
+    let permit = semaphore.acquire_timeout(Duration::from_secs(60)).expect("waits");
     drop(permit.expect("its thread has ended"));
 }
 
@@ -154,7 +154,7 @@ fn holders_and_waiters_are_killed_at_random(world: &World) {
         std::thread::sleep(Duration::from_micros(200 + random.below(2_000)));
         children.iter_mut().for_each(Child::kill);
         let permits: Vec<_> = (0..3)
-            .map(|_| semaphore.acquire_timeout(Duration::from_secs(20)).expect("waits"))
+            .map(|_| semaphore.acquire_timeout(Duration::from_secs(60)).expect("waits"))
             .map(|permit| permit.expect("all have died"))
             .collect();
         assert!(semaphore.try_acquire().expect("looks").is_none(), "there are three");
@@ -191,7 +191,7 @@ fn a_permit_goes_to_another_process_and_is_freed_by_its_death(world: &World) {
     let (shared, of) = (&semaphore, &domain);
     let mut child = Child::start(move || {
         board.set(0, u64::from(of.process_token().expect("a token").as_u32()));
-        let permit = shared.take_up_timeout(Duration::from_secs(20)).expect("waits");
+        let permit = shared.take_up_timeout(Duration::from_secs(60)).expect("waits");
         let permit = permit.expect("handed over");
         board.set(1, 1);
         std::mem::forget(permit);
@@ -248,7 +248,7 @@ fn permits_made_here_are_used_up_there(world: &World) {
         }
     });
     for _ in 0..2_000 {
-        let permit = made.acquire_timeout(Duration::from_secs(20)).expect("waits");
+        let permit = made.acquire_timeout(Duration::from_secs(60)).expect("waits");
         permit.expect("one is made").consume();
     }
     maker.finish();

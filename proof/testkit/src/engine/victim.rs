@@ -123,7 +123,7 @@ impl Victim {
     }
 
     fn await_marker(&mut self, control: &Control) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + load::stretched(PATIENCE);
         loop {
             // The engine waits for the traced thread alone; the control page says which one that
             // is.
@@ -297,7 +297,7 @@ impl Victim {
     /// `TimedOut` when it does not come to stand still; what tracing reports.
     pub fn suspend(&mut self, control: &Control) -> io::Result<Stand> {
         trace::signal_stop(self.pid, self.tid)?;
-        match trace::wait_until(self.tid, Instant::now() + PATIENCE)? {
+        match trace::wait_until(self.tid, Instant::now() + load::stretched(PATIENCE))? {
             // Not delivered when it goes on: the call that it slept in is begun anew.
             Event::Stopped(libc::SIGSTOP) => {
                 self.address = trace::instruction_pointer(self.tid)?;
@@ -411,7 +411,7 @@ impl Victim {
             return Ok(());
         }
         trace::kill(self.pid);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + load::stretched(PATIENCE);
         while !self.reaped {
             match trace::wait_until(self.tid, deadline)? {
                 Event::Stopped(_) => {}

@@ -242,7 +242,7 @@ pub fn has_had_a_thread(stack: usize) -> Result<(), String> {
     let thread = std::thread::Builder::new().stack_size(stack).spawn(|| drop(Box::new(0)));
     thread.map_err(|error| error.to_string())?.join().map_err(|_| "the thread panicked")?;
     // Joined, it may still be among the process's threads for a moment.
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while threads() > before {
         if Instant::now() > deadline {
             return Err("the thread does not end".to_owned());

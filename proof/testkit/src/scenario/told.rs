@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::campaign::PATIENCE;
 use crate::failure::Failure;
 use crate::message::Stamp;
-use crate::world::World;
+use crate::world::{World, load};
 
 /// One thing that a reader or a watcher was told: of a publisher, by its session, or of a client, by
 /// its process.
@@ -123,7 +123,7 @@ pub fn is_lively_again(
     one: impl Fn(&[Told]) -> u32,
     before: u64,
 ) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + load::stretched(PATIENCE);
     loop {
         let logs = when(world, who, log, "anything", |_| true)?;
         let now = logs.iter().map(|log| times_lively(log, one(log)));
@@ -146,7 +146,7 @@ pub fn when(
     wanted: &str,
     is_enough: impl Fn(&[Told]) -> bool,
 ) -> Result<Vec<Vec<Told>>, Failure> {
-    wait(world, who, log, wanted, is_enough, Instant::now() + PATIENCE)
+    wait(world, who, log, wanted, is_enough, Instant::now() + load::stretched(PATIENCE))
 }
 
 /// The same beside the stopped victim.

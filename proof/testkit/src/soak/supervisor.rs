@@ -17,7 +17,7 @@ use super::ledger::{ALL_FINISH, Ledger, SENDERS_FINISH};
 use super::{MUTEX, QUEUE, RECEIVERS, WORKERS, worker};
 use crate::engine::trace;
 use crate::random::Random;
-use crate::world::{Recheck, scratch::Scratch};
+use crate::world::{Recheck, load, scratch::Scratch};
 
 /// A worker that is alive, not stopped, and gets nothing done for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -198,9 +198,10 @@ impl Soak<'_> {
             if progress != post.progress {
                 (post.progress, post.idle) = (progress, Duration::ZERO);
             } else if !any_stopped {
-                post.idle += since;
+                // A machine that has no time for us has none for them.
+                post.idle += since.min(Duration::from_millis(20));
             }
-            if post.idle > PATIENCE {
+            if post.idle > load::stretched(PATIENCE) {
                 let pid = post.child.id() as i32;
                 let call = trace::sleeping_in(pid)
                     .map_or("awake".to_owned(), |call| format!("in system call {call}"));
@@ -257,7 +258,7 @@ impl Soak<'_> {
 
     fn let_finish(&mut self, stop: u32, workers: std::ops::Range<usize>) -> io::Result<()> {
         self.ledger.pages().stop.store(stop, Ordering::SeqCst);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + load::stretched(PATIENCE);
         for worker in workers {
             let status = loop {
                 if let Some(status) = self.posts[worker].child.try_wait()? {

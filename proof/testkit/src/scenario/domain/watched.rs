@@ -9,7 +9,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::state;
 use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, nothing_left};
-use crate::world::{Recheck, World};
+use crate::world::{Recheck, World, load};
 
 /// See the file's head.
 pub struct Watched;
@@ -63,7 +63,7 @@ fn are_told(world: &mut World, patience: Duration) -> Result<bool, Failure> {
 
 /// The same, or a hang.
 fn have_to_be_told(world: &mut World, why: &str) -> Result<(), Failure> {
-    if are_told(world, PATIENCE)? {
+    if are_told(world, load::stretched(PATIENCE))? {
         return Ok(());
     }
     let (there, told) = (contents(world, "next")?, last(world)?);
@@ -93,7 +93,7 @@ impl Scenario for Watched {
         if death.ended || world.recheck() == Recheck::On {
             have_to_be_told(world, "after the death")?;
         } else {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + load::stretched(PATIENCE);
             while last(world)?.iter().any(|last| last.ends_with("victim")) {
                 if Instant::now() > deadline {
                     let told = last(world)?;
@@ -122,7 +122,7 @@ impl Scenario for Watched {
 
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        let (other, deadline) = (world.fresh("other"), Instant::now() + PATIENCE);
+        let (other, deadline) = (world.fresh("other"), Instant::now() + load::stretched(PATIENCE));
         // What is done has been told: no other change is needed.
         let (thing, node) = wanted(stop.acknowledged, stop.ended);
         let is_told = |told: &String| {

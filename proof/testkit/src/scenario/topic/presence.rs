@@ -12,7 +12,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::topic::{subscriber, topic};
 use crate::scenario::{Death, Place, Scenario, Stop};
-use crate::world::World;
+use crate::world::{World, load};
 
 /// What the victim does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn is_told(
     subscribers: u32,
 ) -> Result<(), Failure> {
     let wanted = format!("{publishers} {subscribers}, {publishers} {subscribers}");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + load::stretched(PATIENCE);
     loop {
         let told = world.ask(who, &format!("presence told {name}"))?;
         if told == wanted {

@@ -18,7 +18,7 @@ use crate::engine::trace;
 use crate::message::{SHORTEST, Stamp};
 use crate::random::Random;
 use crate::soak::supervisor::{last_line, start_worker};
-use crate::world::{Recheck, scratch::Scratch};
+use crate::world::{Recheck, load, scratch::Scratch};
 
 /// A worker that is alive, not stopped, and gets nothing done for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -257,7 +257,7 @@ impl Population<'_> {
                 // A machine that has no time for us has none for them.
                 post.idle += since.min(Duration::from_millis(20));
             }
-            if post.idle > PATIENCE {
+            if post.idle > load::stretched(PATIENCE) {
                 let pid = post.child.id() as i32;
                 let call = trace::sleeping_in(pid)
                     .map_or("awake".to_owned(), |call| format!("in system call {call}"));
@@ -308,11 +308,11 @@ impl Population<'_> {
                 .map_err(text)?;
             let last = Stamp { sender: 0, number: u64::from(phase) }.message(SHORTEST);
             publisher
-                .publish_timeout(&last, PATIENCE)
+                .publish_timeout(&last, load::stretched(PATIENCE))
                 .map_err(|error| format!("a keeper does not keep up: {error}"))?;
         }
         let rests = |worker: usize| self.book.post(worker).rests_in.load(Ordering::SeqCst) == phase;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + load::stretched(PATIENCE);
         while !(0..TOPICS).all(rests) {
             for worker in 0..TOPICS {
                 if let Some(status) = self.posts[worker].child.try_wait().map_err(text)? {
@@ -350,7 +350,7 @@ impl Population<'_> {
         (self.account.acknowledged, self.account.kept) = (acknowledged, all_kept);
         // Of one whose token's slot has a new owner already, nothing can be asked: its things are
         // free a second later.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + load::stretched(PATIENCE);
         loop {
             let swept = self.domain.sweep(false).map_err(text)?;
             if swept.is_clean() {
