@@ -9,7 +9,7 @@ use clap::Parser;
 use outlive_bench::{BenchArgs, Error};
 use outlive_program::exit::Code;
 
-/// As `outlive bench` names itself, whoever started it.
+/// It calls itself 'outlive bench', also when it is started by its own name.
 #[derive(Parser, Debug)]
 #[command(name = "outlive bench", bin_name = "outlive bench", version, max_term_width = 100)]
 struct Program {
