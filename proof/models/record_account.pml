@@ -13,7 +13,8 @@
  *   class[]      (ghost) what a message is, by the file at the moment of its publication: L: to be recorded, S: to
  *                be skipped, O: before the first recorder, ANY: between a beginning and its first group, or of a
  *                thing of which no recorder could know more. SL: to be skipped, and found by a beginning; to be
- *                recorded, of a thing that cannot be read when the recorder stops; or in the last moment before its group
+ *                recorded, of a thing that cannot be read when the recorder stops; or in the last moment before its group;
+ *              or not accounted for when a recorder begins that does not want the thing and cannot open it
  *
  * begin    make the file, if there is none; read the positions; look at the thing, open it if that can be done;
  *          count what is missing; group (phase RECORDING)
@@ -226,11 +227,11 @@ start:	atomic {
 			:: else -> miss(lo, hi, LOST)
 			fi;
 			m_pos=pub[gen]; m_left=1; m_noted=0; m_skips=0; lo=0; hi=0
-		/* it stays as it is: what it has by now may count as lost later */
+		/* it stays as it is: what it has by now may count as lost later, or behind a stop as skipped */
 		:: !wants && access!=OPEN && m_has && !m_left ->
 			lo=0;
 			do
-			:: lo<N -> if :: class[lo]==S && mark[lo]==0 -> class[lo]=SL :: else fi; lo++
+			:: lo<N -> if :: (class[lo]==S || class[lo]==L) && mark[lo]==0 -> class[lo]=SL :: else fi; lo++
 			:: else -> break
 			od;
 			lo=0

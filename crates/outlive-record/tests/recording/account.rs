@@ -10,7 +10,8 @@ use outlive::topic::{Publisher, Topic};
 
 use crate::kinds::Other;
 use crate::support::{
-    Contents, LONG, Place, eventually, has, message, numbers, publish, serves, signal, told, topic,
+    Contents, LONG, Place, await_stop, eventually, has, message, numbers, publish, serves, signal,
+    stop, told, topic,
 };
 
 const NAMED: [&str; 7] = ["--all", "--as", "rec", "-o", "out.mcap", "--flush", "5ms"];
@@ -99,7 +100,7 @@ fn a_topic_made_anew_under_the_name_of_one_that_could_not_be_read_counts() {
         serves(&place);
         match is_killed {
             true => recorder.kill(),
-            false => signal(&recorder.0, libc::SIGSTOP),
+            false => stop(&recorder.0),
         }
         std::fs::remove_file(place.domain.path().join("t")).expect("removed");
         drop(unreadable);
@@ -157,7 +158,7 @@ fn messages_that_expire_before_they_are_taken_are_lost() {
     let publisher = topic.publisher_with(lifespan).expect("a ring");
     let recorder = place.record(&NAMED, 1);
     serves(&place);
-    signal(&recorder.0, libc::SIGSTOP);
+    stop(&recorder.0);
     publish(&publisher, 0..100);
     std::thread::sleep(Duration::from_millis(200));
     signal(&recorder.0, libc::SIGCONT);
@@ -270,6 +271,9 @@ fn stopped_service(place: &Place) -> (Service<[u8], [u8]>, Other, i32) {
 fn send(pid: i32, signal: i32) {
     // SAFETY: a child that has not been waited for: its number is its own.
     unsafe { libc::kill(pid, signal) };
+    if signal == libc::SIGSTOP {
+        await_stop(pid.cast_unsigned());
+    }
 }
 
 #[test]

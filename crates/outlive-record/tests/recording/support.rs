@@ -155,7 +155,12 @@ pub fn signal(child: &Child, signal: i32) {
 /// Stops a process, and waits until all its threads are stopped.
 pub fn stop(child: &Child) {
     signal(child, libc::SIGSTOP);
-    let threads = format!("/proc/{}/task", child.id());
+    await_stop(child.id());
+}
+
+/// Waits until all threads of a child are stopped that was sent SIGSTOP.
+pub fn await_stop(pid: u32) {
+    let threads = format!("/proc/{pid}/task");
     let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
         let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
         // A thread that has ended meanwhile does nothing any more.
