@@ -234,7 +234,7 @@ import outlive
 from outlive import bag
 reader = bag.Reader({str(path)!r})
 assert [bytes(message) for message in reader] == [b"some bytes", b"more"]
-for use in (lambda: reader.times("a"), lambda: reader.array("a"), lambda: outlive.payload(type("T", (), {{}}))):
+for use in (lambda: reader.times("a"), lambda: outlive.payload(type("T", (), {{}}))):
     try:
         use()
     except ModuleNotFoundError as error:
