@@ -31,7 +31,7 @@ try 'nothing is half installed' test -z "$(dpkg --audit)"
 
 # The programs.
 try 'outlive --version' test "$(outlive --version)" = "outlive $VERSION"
-for program in outlive-record outlive-replay outlive-bag; do
+for program in outlive-record outlive-replay outlive-bag outlive-bench; do
 	try "$program --help" "$program" --help
 done
 try 'a message from one process to another' sh -c '

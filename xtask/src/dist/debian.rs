@@ -35,14 +35,13 @@ const LINTIAN: Need =
 pub(super) const PACKAGES: [&str; 5] =
     ["liboutlive-dev", "liboutlive-pthread", "liboutlive0", "outlive", "python3-outlive"];
 
+const UNITS: [&str; 7] = [".service", ".timer", ".socket", ".path", ".slice", ".target", ".mount"];
+
 /// The files of systemd's that go into the package of the programs: a folder of the project, where
 /// its files go, and the endings of their names.
-const FOR_SYSTEMD: [(&str, &str, &[&str]); 2] = [
-    (
-        "packaging/systemd",
-        "lib/systemd/system",
-        &[".service", ".timer", ".socket", ".path", ".slice", ".target", ".mount"],
-    ),
+const FOR_SYSTEMD: [(&str, &str, &[&str]); 3] = [
+    ("packaging/systemd", "lib/systemd/system", &UNITS),
+    ("packaging/systemd/user", "usr/lib/systemd/user", &UNITS),
     ("packaging/tmpfiles", "usr/lib/tmpfiles.d", &[".conf"]),
 ];
 

@@ -19,13 +19,14 @@ use crate::test::cargo;
 const VERSION: &str = "0.5.9";
 
 /// The crates of which a product is made, each with what it is a part of.
-const PRODUCTS: [(&str, &str); 6] = [
+const PRODUCTS: [(&str, &str); 7] = [
     ("outlive-c", "liboutlive0 and liboutlive-dev"),
     ("outlive-pthread", "liboutlive-pthread"),
     ("outlive-py", "python3-outlive and the wheels"),
     ("outlive-cli", "the program outlive"),
     ("outlive-record", "outlive-record and outlive-replay"),
     ("outlive-bag", "outlive-bag"),
+    ("outlive-bench", "outlive-bench"),
 ];
 
 pub(super) fn write(to: &Path, may_install: bool) -> io::Result<Count> {
