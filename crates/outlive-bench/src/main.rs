@@ -1,7 +1,7 @@
 //! The program `outlive-bench`, which `outlive bench` becomes.
 //!
-//! A program of its own: it takes a fifth of all the time to compile, and who tries the demo need not wait
-//! for it.
+//! It is a program of its own because it takes a fifth of the whole time to compile: a user that tries the demo
+//! need not wait for it.
 
 use std::process::ExitCode;
 

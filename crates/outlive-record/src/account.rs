@@ -17,7 +17,7 @@
 //! | --- | --- | --- |
 //! | unknown | none | is the thing's first one: it has come since, and all of it counts. In phase `First`, or if the selection was another one: it begins where the thing is |
 //! | followed | how far it is, and what is missing and not told | goes on there |
-//! | left | these, and `.left` | goes on there: a recorder ran that did not want it, so what is missing is skipped |
+//! | left | these, and `.left` | begins where the thing is: a recorder ran that did not want it, so what is missing is skipped |
 //! | noted | `unread.NAME`, with the file's identity | could not read it. It begins where the thing is once that can be read; or counts all before that as skipped, if none was to record |
 //!
 //! proof/models/record_account.pml has a recorder that begins, takes, stops, starts, ends, and dies between any two

@@ -315,7 +315,7 @@ fn without_a_server_a_lock_is_not_waited_for_longer_than_was_said() {
         assert!(matches!(locked, Err(LockError::Failed(Error::Unreachable { .. }))), "{locked:?}");
         let acquired = semaphore.acquire_timeout(span);
         assert!(matches!(acquired, Err(Error::Unreachable { .. })), "{acquired:?}");
-        // Who waited for the server would wait for ever; a busy machine takes seconds.
+        // A call that waited for the server would never return; a busy machine takes seconds.
         assert!(begun.elapsed() < Duration::from_secs(60), "{span:?}: {:?}", begun.elapsed());
     }
 }

@@ -61,7 +61,7 @@ fn without_a_server_the_program_gives_up_in_the_time_that_it_was_given() {
                 let begun = Instant::now();
                 let output = run(machine.program(which, url, &[option, "a"]), &["true"]);
                 assert_eq!(code(&output), 125, "{output:?}");
-                // Who waited for the server would wait for ever; a busy machine takes seconds.
+                // A call that waited for the server would never return; a busy machine takes seconds.
                 let took = begun.elapsed();
                 assert!(took < Duration::from_secs(60), "{which} {option} {url}: {took:?}");
             }

@@ -120,7 +120,7 @@ fn a_recording_is_played_whole_and_in_order() {
 fn a_recording_of_several_files_is_named_by_one() {
     let folder = Folder::new("several");
     for number in 0..2 {
-        record(&folder.join(&format!("run_{number}.mcap")), 10, None);
+        record(&folder.join(format!("run_{number}.mcap")), 10, None);
     }
     let path = |name: &str| folder.join(name).display().to_string();
     let files = [path("run_0.mcap"), path("run_1.mcap")].join(" ");

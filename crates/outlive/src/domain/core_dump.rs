@@ -11,10 +11,10 @@ impl DomainOptions {
     /// whatever domain (`MADV_DONTDUMP`). Default: they may, unless the environment has
     /// `OUTLIVE_CORE_DUMP=0`.
     ///
-    /// Whether they do have it says the process's `/proc/PID/coredump_filter`. By default they do not,
-    /// but for files whose names have been removed while this process uses them; with bit 3 (`0x3b`)
-    /// they have all. A dump delays the notice of the death until it is written, and holds what other
-    /// processes have written. gdb shows shared memory of a core file only if that has it.
+    /// The process's `/proc/PID/coredump_filter` decides whether they do. By default they do not, except
+    /// for files whose names have been removed while this process uses them; with bit 3 (`0x3b`) they
+    /// have all of it. Other processes notice the death only when the dump is written, and the dump
+    /// contains what they have written. gdb shows shared memory of a core file only if the file has it.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-dump-{}", std::process::id()));

@@ -65,7 +65,7 @@ fn skip_unless_root(world: &World) {
     }
 }
 
-/// Does something as that user, who is in that group alone.
+/// Does something as that user, with that group alone.
 fn as_user(user: u32, group: u32, body: impl FnOnce()) {
     Child::start(|| {
         // SAFETY: no pointers but an empty list are passed.
