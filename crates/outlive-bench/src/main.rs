@@ -9,7 +9,7 @@ use clap::Parser;
 use outlive_bench::{BenchArgs, Error};
 use outlive_program::exit::Code;
 
-/// It calls itself 'outlive bench', also when it is started by its own name.
+// It calls itself 'outlive bench', also when it is started by its own name. Its help is that of the arguments.
 #[derive(Parser, Debug)]
 #[command(name = "outlive bench", bin_name = "outlive bench", version, max_term_width = 100)]
 struct Program {

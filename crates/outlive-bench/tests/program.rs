@@ -378,6 +378,7 @@ fn help_says_what_is_measured() {
     let stage = Stage::new();
     let help = |args: &[&str]| stage.run(&[args, &["--help"]].concat()).expect(0).text();
     let benches = help(&[]);
+    assert!(benches.starts_with("Measure what things cost beside their alternatives"), "{benches}");
     for name in
         ["liveness", "locks", "mutex", "counter", "queue", "mq", "copies", "state", "pool", "all"]
     {

@@ -26,7 +26,7 @@ pub struct outlive_change_t {
     pub token: u32,
     /// The name of the thing or the node.
     pub name: *const c_char,
-    /// Of a thing: its kind, as `outlive list` has it (`topic`, `mutex`, `job queue`); empty when it
+    /// Of a thing: its kind, as `outlive ls` has it (`topic`, `mutex`, `job queue`); empty when it
     /// cannot be told: a damaged file, one that has gone already, or one that this user may not
     /// read, as another user's topic of mode 0600. Of a node: `node`.
     pub kind: *const c_char,

@@ -107,6 +107,12 @@ impl Error {
     pub(crate) fn damaged(offset: u64, why: impl fmt::Display) -> Error {
         Error::Damaged { offset, why: why.to_string() }
     }
+
+    /// Makes the error of a record that the library's own reader refuses. What that says of it is several lines
+    /// long, with a trace of its own calls.
+    pub(crate) fn unreadable(offset: u64) -> Error {
+        Error::damaged(offset, "a record's fields cannot be read")
+    }
 }
 
 impl fmt::Display for Error {

@@ -165,5 +165,5 @@ pub(crate) fn parse(op: u8, body: &[u8], offset: u64) -> Result<records::Record<
     if !has_sound_lengths(op, body) {
         return Err(Error::damaged(offset, "a length in a record is longer than the record"));
     }
-    mcap::parse_record(op, body).map_err(|error| Error::damaged(offset, error))
+    mcap::parse_record(op, body).map_err(|_| Error::unreadable(offset))
 }

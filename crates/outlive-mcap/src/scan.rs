@@ -222,8 +222,8 @@ impl Scan {
             });
         }
         let mut cursor = io::Cursor::new(&bytes[..head as usize]);
-        let header = binrw::BinRead::read_le(&mut cursor)
-            .map_err(|error: binrw::Error| Error::damaged(place.offset, error))?;
+        let header =
+            binrw::BinRead::read_le(&mut cursor).map_err(|_| Error::unreadable(place.offset))?;
         Ok((header, place.body() + head))
     }
 
@@ -257,8 +257,8 @@ impl Scan {
             return Err(Error::damaged(place.offset, "an attachment has no sound beginning"));
         }
         let mut cursor = io::Cursor::new(bytes);
-        let header = binrw::BinRead::read_le(&mut cursor)
-            .map_err(|error: binrw::Error| Error::damaged(place.offset, error))?;
+        let header =
+            binrw::BinRead::read_le(&mut cursor).map_err(|_| Error::unreadable(place.offset))?;
         let head = cursor.position();
         let len = u64_at(bytes, head as usize);
         // Behind the data stands its checksum.

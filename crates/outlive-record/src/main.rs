@@ -50,7 +50,10 @@ fn run(args: &Args) -> Result<(), Failure> {
     all.extend(args.is_window().then_some(libc::SIGUSR1));
     let mut signals = File::from(block_signals(&all).map_err(system)?);
     raise_limit();
-    let Some(domain) = wait_for_domain(args, &mut signals)? else { return Ok(()) };
+    let begun = Instant::now();
+    // One that the clock cannot name does not come.
+    let end = args.duration.and_then(|span| begun.checked_add(span));
+    let Some(domain) = wait_for_domain(args, &mut signals, end)? else { return Ok(()) };
     check_names(args, &domain)?;
     let (json, own) = (args.json, args.clone());
     let options = Box::new(move || {
@@ -58,9 +61,6 @@ fn run(args: &Args) -> Result<(), Failure> {
         Options { told, ..own.options() }
     });
     let mut session = Session::begin(&domain, options, args.paused).map_err(failure)?;
-    let begun = Instant::now();
-    // One that the clock cannot name does not come.
-    let end = args.duration.and_then(|span| begun.checked_add(span));
     let mut telling = Telling::new(args.json);
     telling.begin(&session);
     let mut is_snapshot_asked = false;
@@ -109,7 +109,11 @@ fn read_signal(signals: &mut File) -> Option<i32> {
 }
 
 /// Opens the domain, once it is there: its maker knows what it is to be. `None`: told to end before.
-fn wait_for_domain(args: &Args, signals: &mut File) -> Result<Option<Domain>, Failure> {
+fn wait_for_domain(
+    args: &Args,
+    signals: &mut File,
+    end: Option<Instant>,
+) -> Result<Option<Domain>, Failure> {
     let mut is_told = false;
     loop {
         match open_domain(args.domain.as_deref(), args.group.as_deref(), false) {
@@ -121,7 +125,9 @@ fn wait_for_domain(args: &Args, signals: &mut File) -> Result<Option<Domain>, Fa
                     }
                 }
                 // One that asks for a snapshot asks for nothing yet.
-                if read_signal(signals).is_some_and(|signal| signal != libc::SIGUSR1) {
+                let is_asked_to_end =
+                    read_signal(signals).is_some_and(|signal| signal != libc::SIGUSR1);
+                if is_asked_to_end || end.is_some_and(|end| Instant::now() >= end) {
                     return Ok(None);
                 }
                 std::thread::sleep(SLICE);

@@ -93,7 +93,7 @@ public:
         bool appeared;
         std::string name;
         /**
-         * Of a thing, as `outlive list` has it; empty: it cannot be told, or not to this user. Of a
+         * Of a thing, as `outlive ls` has it; empty: it cannot be told, or not to this user. Of a
          * node: `node`.
          */
         std::string kind;

@@ -110,7 +110,7 @@ fn not_allowed(domain: &Domain, name: &str, error: Error) -> Failure {
 
 fn not_there(domain: &Domain, name: &str) -> Failure {
     let text = format!(
-        "there is no '{}' in {}; 'outlive list' shows what is",
+        "there is no '{}' in {}; 'outlive ls' shows what is",
         name.escape_debug(),
         domain.path().display()
     );

@@ -61,6 +61,16 @@ fn a_domain_that_is_not_there_is_waited_for_and_not_made() {
 }
 
 #[test]
+fn the_wait_for_a_domain_ends_with_the_duration() {
+    let place = Place::new("none");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-record"));
+    command.args(["--all", "-o", "out.mcap", "--duration", "300ms", "--domain"]);
+    command.arg(place.file("nowhere")).current_dir(&place.folder);
+    let ended = command.output().expect("starts");
+    assert!(ended.status.success() && !place.file("out.mcap").exists(), "{ended:?}");
+}
+
+#[test]
 fn names_that_cannot_be_recorded_are_refused_and_missing_ones_told() {
     let place = Place::new("names");
     let _queue = Queue::<[u8]>::open_or_create(&place.domain, "jobs").expect("made");
