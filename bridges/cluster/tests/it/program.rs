@@ -269,10 +269,12 @@ fn a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock() {
     let test = "a_server_that_is_stopped_for_longer_than_the_lease_costs_the_lock";
     let Some(mut etcd) = Etcd::start(test) else { return };
     let (here, there) = (Machine::new(), Machine::new());
-    let (resource, url) = (Resource::new(), etcd.url(SHORT));
+    let (resource, url) = (Resource::new(), etcd.url(2));
     let mut first = here.start("lock", &url, &["a"], resource.address);
     resource.wait_for(1);
     let second = there.start("lock", &url, &["a"], resource.address);
+    // It waits. One that finds no server when it begins gives up.
+    assert!(eventually(SOON, || etcd.leases() == 2));
     etcd.server.stop();
     let ended = first.child.wait(SOON).expect("it ends");
     assert!(!ended.success());
