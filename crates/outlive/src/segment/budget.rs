@@ -74,7 +74,13 @@ pub(super) fn allocate(
     len: u64,
 ) -> Result<(), Error> {
     let Some(folder) = path.parent() else { return allocate_within(file, path, from, len) };
-    let Some(most) = of(folder)? else { return allocate_within(file, path, from, len) };
+    let most = match folder_usage::number_of_link(&folder.join(LINK)) {
+        // One that has dropped its rights since it opened the domain, or whose filter refuses the call, cannot
+        // read the budget. What it may do by its descriptors goes on.
+        Err(Errno::ACCESS | Errno::PERM | Errno::NOSYS) => None,
+        found => found.map_err(|errno| unreadable(folder, errno))?,
+    };
+    let Some(most) = most else { return allocate_within(file, path, from, len) };
     let failed = |errno| Error::from_errno("add up the files of", folder, errno);
     let opened = file::open_folder(folder).map_err(failed)?;
     let listed = file::open_folder(folder).map_err(failed)?;
@@ -84,8 +90,14 @@ pub(super) fn allocate(
     if wanted > 0 {
         let unnamed = if facts.links == 0 { facts.allocated } else { 0 };
         let named = folder_usage::allocated_in(listed.as_fd()).map_err(failed)?;
-        if named.saturating_add(unnamed).saturating_add(wanted) > most {
-            return Err(Error::NoSpace { path: path.to_path_buf(), wanted: len });
+        let exceeds = |wanted| named.saturating_add(unnamed).saturating_add(wanted) > most;
+        // Of a file with holes elsewhere, what is asked for may be there: whoever opens a thing of a full domain asks
+        // for pages that exist.
+        if exceeds(wanted) {
+            let holes = file::holes_in(file, from / PAGE * PAGE, from.saturating_add(len));
+            if holes > 0 && exceeds(wanted.min(holes)) {
+                return Err(Error::NoSpace { path: path.to_path_buf(), wanted: len });
+            }
         }
     }
     allocate_within(file, path, from, len)
@@ -121,10 +133,14 @@ fn missing(facts: &file::Metadata, from: u64, len: u64) -> u64 {
 
 /// Returns the budget of the domain in that folder, if it has one.
 fn of(folder: &Path) -> Result<Option<u64>, Error> {
-    folder_usage::number_of_link(&folder.join(LINK)).map_err(|errno| match errno {
+    folder_usage::number_of_link(&folder.join(LINK)).map_err(|errno| unreadable(folder, errno))
+}
+
+fn unreadable(folder: &Path, errno: Errno) -> Error {
+    match errno {
         Errno::INVAL => Error::Damaged { path: folder.join(LINK), what: "the domain's budget" },
         errno => Error::from_errno("read the budget of", folder, errno),
-    })
+    }
 }
 
 impl Folder {

@@ -362,6 +362,27 @@ pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
+/// Returns how many bytes of a part of a file have no page that was written, as far as the file system
+/// tells: pages that were only asked for may count. A file system that does not tell has all of it.
+pub(crate) fn holes_in(file: BorrowedFd<'_>, from: u64, end: u64) -> u64 {
+    let (mut at, mut holes) = (from, 0);
+    while at < end {
+        match fs::seek(file, fs::SeekFrom::Data(at)) {
+            Ok(data) => {
+                holes += data.min(end) - at;
+                at = match fs::seek(file, fs::SeekFrom::Hole(data)) {
+                    Ok(hole) if hole > at => hole,
+                    _ => return end - from,
+                };
+            }
+            // No data behind it.
+            Err(Errno::NXIO) => return holes + (end - at),
+            Err(_) => return end - from,
+        }
+    }
+    holes
+}
+
 /// Makes sure that the pages of `from .. from + len` exist, extending the file as needed.
 /// Idempotent: several processes may do it at once. After `Ok`, touching them cannot raise
 /// `SIGBUS`.

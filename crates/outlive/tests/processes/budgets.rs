@@ -26,6 +26,8 @@ crate::checks!(
     what_exists_is_made_resident_though_it_is_used_up: 60,
     the_defaults_are_a_quarter: 60,
     a_budget_that_is_none_is_damage: 60,
+    who_has_dropped_its_rights_goes_on: 60,
+    a_new_process_reads_what_a_full_domain_has: 120,
 );
 
 const BUDGET: u64 = 12 << 20;
@@ -240,4 +242,49 @@ fn a_budget_that_is_none_is_damage(world: &World) {
     assert!(!domain.path().join(".max-bytes-new").is_symlink());
     domain.set_max_bytes(None).expect("taken away");
     Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("made");
+}
+
+/// It has opened all that it uses; the folder is its former user's alone.
+fn who_has_dropped_its_rights_goes_on(world: &World) {
+    // SAFETY: always.
+    if unsafe { libc::geteuid() } != 0 {
+        world.skip("only root can become another user");
+    }
+    let domain = world.domain();
+    let queue = queue(&domain, "q");
+    Child::start(|| {
+        let sender = queue.sender().expect("a sender");
+        // SAFETY: no pointers are passed.
+        unsafe {
+            assert_eq!(libc::setgid(65534), 0);
+            assert_eq!(libc::setuid(65534), 0);
+        }
+        for _ in 0..30 {
+            sender.send(&vec![7; 1 << 20]).expect("room");
+        }
+    })
+    .finish();
+}
+
+/// So many long messages that the table of their memory has several pages: a new process asks for each of them,
+/// though it is there.
+fn a_new_process_reads_what_a_full_domain_has(world: &World) {
+    const MESSAGES: usize = 70;
+    let domain = world.domain();
+    let made = queue(&domain, "q");
+    let sender = made.sender().expect("a sender");
+    for _ in 0..MESSAGES {
+        sender.try_send(&vec![7; 3_000_000]).expect("room");
+    }
+    domain.set_max_bytes(Some(taken(&domain))).expect("set");
+    let fresh = Domain::options().recheck(None).open_at(domain.path()).expect("opens");
+    Child::start(|| {
+        let queue = Queue::<[u8]>::open(&fresh, "q").expect("there");
+        let mut receiver = queue.receiver().expect("none yet");
+        for number in 0..MESSAGES {
+            let got = receiver.try_recv();
+            assert!(got.as_ref().is_ok_and(Option::is_some), "{number}: {:?}", got.err());
+        }
+    })
+    .finish();
 }
