@@ -91,8 +91,8 @@ pub(super) fn allocate(
         let unnamed = if facts.links == 0 { facts.allocated } else { 0 };
         let named = folder_usage::allocated_in(listed.as_fd()).map_err(failed)?;
         let exceeds = |wanted| named.saturating_add(unnamed).saturating_add(wanted) > most;
-        // Of a file with holes elsewhere, what is asked for may be there: a process that opens a thing of a full domain asks
-        // for pages that exist.
+        // The file may have its holes elsewhere: a process that opens a thing of a full domain asks for pages that
+        // exist.
         if exceeds(wanted) {
             let holes = file::holes_in(file, from / PAGE * PAGE, from.saturating_add(len));
             if holes > 0 && exceeds(wanted.min(holes)) {
