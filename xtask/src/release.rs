@@ -1,5 +1,5 @@
-//! `cargo xtask release VERSION [--dry-run]`: makes a release of what is committed: its version
-//! wherever it stands, the date in CHANGELOG.md, the record of the ABI, a commit and a tag.
+//! `cargo xtask release VERSION [--dry-run]`: makes a release of the last commit: the version
+//! in all its places, the date in CHANGELOG.md, the record of the ABI, a commit and a tag.
 //!
 //! It uploads nothing. What comes before and after it is in doc/packages.md.
 

@@ -1,10 +1,10 @@
 //! `top`: what there is stands on the screen, and the terminal is given back however it ends.
 
-use crate::stage::{Stage, until};
+use crate::stage::{Running, Stage, until};
 use crate::terminal::Terminal;
 
-#[test]
-fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
+/// Returns a domain with a topic, a queue of two messages, and a lock, with the process that holds it.
+fn with_a_holder() -> (Stage, Running) {
     let stage = Stage::new();
     stage.feed(&["pub", "camera"], b"a frame\n").expect(0);
     stage.feed(&["send", "jobs"], b"one\ntwo\n").expect(0);
@@ -12,6 +12,12 @@ fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
     until("it is held", || {
         stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
     });
+    (stage, holder)
+}
+
+#[test]
+fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
+    let (stage, holder) = with_a_holder();
     for end in ["q", "\x03", "SIGTERM", "SIGINT"] {
         let mut terminal = Terminal::start(&stage, &["top", "--interval", "0.2"]);
         terminal.shows("camera");
@@ -83,13 +89,7 @@ fn without_a_terminal_it_says_what_to_do() {
 
 #[test]
 fn one_look_is_json_for_programs() {
-    let stage = Stage::new();
-    stage.feed(&["pub", "camera"], b"a frame\n").expect(0);
-    stage.feed(&["send", "jobs"], b"one\ntwo\n").expect(0);
-    let killed = stage.start(&["lock", "door", "--", "sleep", "1000"]);
-    until("it is held", || {
-        stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
-    });
+    let (stage, killed) = with_a_holder();
     let pid = killed.pid().to_string();
     killed.kill();
     killed.end().expect(-9);

@@ -19,6 +19,9 @@
 //! without: the domain may then exceed its budget by what those that were on their way ask for. No
 //! process waits for a stopped one.
 //!
+//! A process that has dropped its rights since it opened the domain, so that it can no longer read the link,
+//! goes on without the budget: what it grows, the others count.
+//!
 //! A file without a name is counted by its maker alone, and one whose name has been removed by no
 //! process.
 
