@@ -131,7 +131,7 @@ fn what_a_dead_bridge_had_in_flight_is_marked_as_redelivered() {
     let numbers: Vec<[u8; 8]> = (5..25_u64).map(u64::to_le_bytes).collect();
     let numbers: Vec<&[u8]> = numbers.iter().map(|number| &number[..]).collect();
     from.sender().expect("a sender").send_batch(&numbers).expect("sent");
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(3));
     bridge.kill();
     world.kill_server();
     world.start_server();

@@ -205,9 +205,14 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// A file that has not even its beginning yet has nothing: a recorder makes it, then writes.
     pub fn of(path: &Path) -> Contents {
-        let mut reader = Reader::open(path).expect("a file");
         let mut topics = BTreeMap::<String, Channel>::new();
+        let mut reader = match Reader::open(path) {
+            Ok(reader) => reader,
+            Err(outlive_mcap::Error::Cut { .. }) => return Contents { topics, is_whole: false },
+            Err(error) => panic!("{}: {error}", path.display()),
+        };
         loop {
             match reader.next() {
                 Ok(None) => break,

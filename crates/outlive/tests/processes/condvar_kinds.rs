@@ -399,7 +399,7 @@ fn waiters_without_a_notification_let_each_other_sleep(world: &World) {
         changed.notify_one();
         board.reach(0, n);
     }
-    std::thread::sleep(Duration::from_millis(100));
+    children.iter().for_each(|child| wait_asleep(child.pid()));
     let sleeps = || children.iter().map(|child| sleeps_of(child.pid())).collect::<Vec<_>>();
     let before = sleeps();
     std::thread::sleep(Duration::from_millis(200));

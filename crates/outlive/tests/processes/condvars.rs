@@ -289,7 +289,7 @@ fn who_gives_the_mutex_up_hands_its_notification_on(world: &World) {
     for _ in 0..10 {
         let board = Board::new();
         let giver = Child::start(|| {
-            let slept = Deadline::after(Duration::from_millis(300));
+            let slept = Deadline::after(Duration::from_secs(2));
             let got =
                 store.delivered.wait_and_relock_until(store.lock(), slept, Deadline::at_nanos(1));
             assert!(matches!(got, Ok(None)), "it has the mutex");

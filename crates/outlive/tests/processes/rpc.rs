@@ -275,7 +275,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
 }
 
 fn a_client_that_waits_for_a_server_gets_the_next_one(world: &World) {
-    let domain = world.domain();
+    let (domain, board) = (world.domain(), Board::new());
     let client = Child::start(|| {
         let client = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
@@ -286,10 +286,11 @@ fn a_client_that_waits_for_a_server_gets_the_next_one(world: &World) {
         let error =
             client.call_timeout(b"x", Duration::from_millis(20)).expect_err("there is none");
         assert_eq!(error, CallError::TimedOut { begun: false });
+        board.set(0, 1);
         assert_eq!(*client.call_timeout(b"x", PATIENCE).expect("answered"), *b"y");
     });
+    board.reach(0, 1);
     wait_asleep(client.pid());
-    std::thread::sleep(Duration::from_millis(40));
     // One that comes and goes without a look, then one that answers.
     drop(server_of(&domain, "s"));
     let mut server = server_of(&domain, "s");

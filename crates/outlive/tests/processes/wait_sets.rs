@@ -101,7 +101,7 @@ fn each_kind(world: &World, prepare: fn()) {
             let mut set = WaitSet::new(&domain);
             set.set_wait_strategy(WaitStrategy::Block);
             let late = Timer::after(if which == 4 {
-                Duration::from_millis(300)
+                Duration::from_secs(2)
             } else {
                 Duration::from_secs(3600)
             });
