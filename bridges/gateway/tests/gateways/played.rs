@@ -188,7 +188,7 @@ fn a_receiver_that_acknowledges_nothing_is_passed_over_and_told() {
     let _token = client.liveliness().declare_token(receiver).wait().expect("declared");
     let publisher = own.publisher().expect("publishes");
     b.expect("came", 1);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(2));
     let begun = Instant::now();
     let reading = std::thread::spawn(move || all(&mut subscriber, 100));
     // Eight have room; then it is waited for.
