@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 #: Every wait in a test ends by then: a hang must fail.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 PRELUDE = """
 import os, signal, sys, threading, time
@@ -82,7 +82,7 @@ def in_thread(call: Callable[[], Any]) -> Any:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(20)
+    thread.join(PATIENCE)
     assert result, "it hangs"
     return result[0]
 
@@ -94,7 +94,7 @@ _STDERR = os.fdopen(os.dup(2), "w")
 @pytest.fixture(autouse=True)
 def _bounded() -> Iterator[None]:
     """A test that hangs ends all of them, and says where."""
-    faulthandler.dump_traceback_later(3 * PATIENCE, exit=True, file=_STDERR)
+    faulthandler.dump_traceback_later(10 * PATIENCE, exit=True, file=_STDERR)
     yield
     faulthandler.cancel_dump_traceback_later()
 

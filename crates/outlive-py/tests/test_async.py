@@ -14,7 +14,7 @@ from outlive import CallTimeout, Client, Queue, Server, ServerDied, Topic
 
 def run(coroutine):
     async def bounded():
-        return await asyncio.wait_for(coroutine, 20)
+        return await asyncio.wait_for(coroutine, 60)
 
     return asyncio.run(bounded())
 
@@ -113,7 +113,7 @@ def test_a_service_in_asyncio_both_ends(folder, start):
     client = Client("double", folder, wait_for_server=True)
 
     async def ask():
-        answers = [await client.call_async(b"%d" % number, timeout=20) for number in range(20)]
+        answers = [await client.call_async(b"%d" % number, timeout=60) for number in range(20)]
         return answers, await asyncio.gather(*(client.call_async(b"x") for _ in range(5)))
 
     assert run(ask()) == ([b"%d" % number * 2 for number in range(20)], [b"xx"] * 5)
@@ -155,9 +155,9 @@ def test_a_closed_objects_task_leaves_other_descriptors_alone(folder):
         reading = asyncio.ensure_future(loop.sock_recv(read, 10))
         await asyncio.sleep(0.05)
         with pytest.raises(ValueError, match="closed"):
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, 60)
         write.send(b"hello")
-        assert await asyncio.wait_for(reading, 20) == b"hello"
+        assert await asyncio.wait_for(reading, 60) == b"hello"
         for end in (end for pair in pairs for end in pair):
             end.close()
 
@@ -168,10 +168,11 @@ def test_one_task_waits_for_an_empty_set(folder):
     waiting = outlive.WaitSet(folder)
 
     async def both():
-        first = asyncio.ensure_future(waiting.wait_async(timeout=0.3))
+        # Longer than a busy machine keeps this task from its next step.
+        first = asyncio.ensure_future(waiting.wait_async(timeout=6))
         await asyncio.sleep(0.05)
         with pytest.raises(RuntimeError, match="another task"):
-            await asyncio.wait_for(waiting.wait_async(timeout=5), 20)
+            await asyncio.wait_for(waiting.wait_async(timeout=60), 60)
         assert await first == []
 
     asyncio.run(both())
@@ -195,10 +196,10 @@ def test_closing_ends_a_tasks_wait(folder, kind):
         thing.close()
         others = [asyncio.ensure_future(outlive.Queue(name, folder).recv_async()) for name in ("one", "two", "three")]
         with pytest.raises(ValueError, match="closed"):
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, 60)
         await asyncio.sleep(0.05)
         for name in ("one", "two", "three"):
             outlive.Queue(name, folder).send(name.encode())
-        assert await asyncio.wait_for(asyncio.gather(*others), 20) == [b"one", b"two", b"three"]
+        assert await asyncio.wait_for(asyncio.gather(*others), 60) == [b"one", b"two", b"three"]
 
     asyncio.run(closes())

@@ -12,7 +12,7 @@ from outlive import Call, CallTimeout, Cancelled, Client, Dropped, NoServer, Que
 def run(coroutine):
     """Bounded, and without a thread of the loop's executor."""
     async def bounded():
-        answer = await asyncio.wait_for(coroutine, 20)
+        answer = await asyncio.wait_for(coroutine, 60)
         assert not [thread for thread in threading.enumerate() if thread.name.startswith("asyncio")]
         return answer
 
@@ -41,7 +41,7 @@ def test_replies_in_place(folder):
         loan = await client.loan_async((480, 640), np.uint8)
         with loan as image:
             image[:] = 2
-        asking = asyncio.ensure_future(loan.call_async(timeout=20))
+        asking = asyncio.ensure_future(loan.call_async(timeout=60))
         request = await server.next_async()
         assert request.numpy(np.uint8).sum() == 2 * 480 * 640
         request.reply(b"done")

@@ -14,23 +14,23 @@ from outlive import Barrier, BarrierBroken, Timeout
 def test_a_death_breaks_a_barrier(folder, start):
     code = """
         step = Barrier("step", 2, folder)
-        say(step.wait(timeout=20))
+        say(step.wait(timeout=60))
         time.sleep(60)
     """
     step = Barrier("step", 2, folder)
     program = start(code)
-    assert {str(step.wait(timeout=20)), program.line()} == {"0", "1"}
+    assert {str(step.wait(timeout=60)), program.line()} == {"0", "1"}
     with pytest.raises(Timeout):
         step.wait(timeout=0.05, abort=False)
     assert len(step.participants()) == 2
     program.kill()
     with pytest.raises(BarrierBroken) as raised:
-        step.wait(timeout=20)
+        step.wait(timeout=60)
     assert isinstance(raised.value, threading.BrokenBarrierError) and step.broken
-    step.repair(timeout=20)
+    step.repair(timeout=60)
     assert not step.broken
     program = start(code)
-    step.wait(timeout=20)
+    step.wait(timeout=60)
     step.leave()
 
 
@@ -45,7 +45,7 @@ def test_a_timeout_breaks_a_barrier(folder, start):
     with pytest.raises(Timeout):
         step.wait(abort=False)
     assert (step.n_waiting, step.parties, step.broken) == (1, 2, False)
-    program = start("step = Barrier('step', 2, folder); say(step.wait(timeout=20)); time.sleep(60)")
+    program = start("step = Barrier('step', 2, folder); say(step.wait(timeout=60)); time.sleep(60)")
     assert (program.line(), step.wait(timeout=0)) == ("1", 0), "the arrival counted"
     for timeout, error in [(-1, ValueError), (1e100, OverflowError)]:
         with pytest.raises(error):
@@ -57,32 +57,32 @@ def test_a_barriers_index_is_that_of_the_seat(folder):
     found = []
 
     def twice():
-        found.extend([step.wait(timeout=20), step.wait(timeout=20)])
+        found.extend([step.wait(timeout=60), step.wait(timeout=60)])
 
     thread = threading.Thread(target=twice)
     thread.start()
     while step.n_waiting < 1:
         time.sleep(0.001)
-    assert [step.wait(timeout=20), step.wait(timeout=20)] == [1, 1]
+    assert [step.wait(timeout=60), step.wait(timeout=60)] == [1, 1]
     thread.join()
     assert found == [0, 0]
 
 
 def test_a_thread_that_ends_with_its_seat_is_missed(folder):
     step = Barrier("step", 2, folder)
-    thread = threading.Thread(target=lambda: step.wait(timeout=20))
+    thread = threading.Thread(target=lambda: step.wait(timeout=60))
     thread.start()
-    step.wait(timeout=20)
+    step.wait(timeout=60)
     thread.join()
     with pytest.raises(BarrierBroken):
-        step.wait(timeout=20)
+        step.wait(timeout=60)
     step.reset()
     # One that leaves is not.
-    thread = threading.Thread(target=lambda: (step.wait(timeout=20), step.leave()))
+    thread = threading.Thread(target=lambda: (step.wait(timeout=60), step.leave()))
     thread.start()
-    step.wait(timeout=20)
+    step.wait(timeout=60)
     thread.join()
-    step.wait(timeout=20)
+    step.wait(timeout=60)
 
 
 def test_a_barrier_is_aborted_and_reset_by_another_process(folder, start):
@@ -95,7 +95,7 @@ def test_a_barrier_is_aborted_and_reset_by_another_process(folder, start):
             say(step.broken)
         """)
         with pytest.raises(BarrierBroken):
-            step.wait(timeout=20)
+            step.wait(timeout=60)
         assert program.line() == str(is_broken) and step.broken is is_broken
         program.kill()
         step.reset()
@@ -108,21 +108,21 @@ def test_a_barrier_is_aborted_and_reset_by_another_process(folder, start):
 def test_a_barriers_action(folder):
     acted = []
     step = Barrier("step", 2, folder, action=lambda: acted.append(step.n_waiting))
-    thread = threading.Thread(target=lambda: [step.wait(timeout=20) for _ in range(3)])
+    thread = threading.Thread(target=lambda: [step.wait(timeout=60) for _ in range(3)])
     thread.start()
     for turn in range(1, 4):
-        step.wait(timeout=20)
+        step.wait(timeout=60)
         assert len(acted) == turn
     thread.join()
 
     def fails():
         raise KeyError("in the action")
 
-    alone = Barrier("alone", 1, folder, action=fails, timeout=20)
+    alone = Barrier("alone", 1, folder, action=fails, timeout=60)
     with pytest.raises(KeyError):
         alone.wait()
     assert alone.broken
-    copy = pickle.loads(pickle.dumps(Barrier("copied", 1, folder, action=print, timeout=20)))
+    copy = pickle.loads(pickle.dumps(Barrier("copied", 1, folder, action=print, timeout=60)))
     assert copy.wait() == 0
 
 
@@ -131,7 +131,7 @@ def test_a_wait_that_times_out_during_the_action_goes_on_there(folder):
 
     def action():
         acts.set()
-        may_end.wait(20)
+        may_end.wait(60)
         acted.append(len(ends))
 
     step = Barrier("step", 2, folder, action=action)
@@ -146,7 +146,7 @@ def test_a_wait_that_times_out_during_the_action_goes_on_there(folder):
             step.wait(timeout=0.01, abort=False)
         may_end.set()
         for _ in range(3):
-            step.wait(timeout=20)
+            step.wait(timeout=60)
             ends.append("other")
 
     other = threading.Thread(target=waits)
@@ -155,7 +155,7 @@ def test_a_wait_that_times_out_during_the_action_goes_on_there(folder):
         time.sleep(0.001)
     # The last to arrive is the one that acts.
     for turn in range(1, 4):
-        step.wait(timeout=20)
+        step.wait(timeout=60)
         assert len(acted) == turn
     other.join()
     assert len(ends) == 3 and step.n_waiting == 0
@@ -167,7 +167,7 @@ def test_a_leader_killed_in_the_action_breaks_the_barrier(folder, start):
 
     def waits():
         try:
-            ends.append(step.wait(timeout=20))
+            ends.append(step.wait(timeout=60))
         except BarrierBroken:
             ends.append("broken")
 
@@ -189,8 +189,8 @@ def test_a_leader_killed_in_the_action_breaks_the_barrier(folder, start):
 def test_a_barrier_counts_the_dead_out(folder, start):
     step = Barrier("step", 2, folder, count_out=True)
     program = start("step = Barrier('step', 2, folder); step.wait(); say('passed'); time.sleep(60)")
-    step.wait(timeout=20)
+    step.wait(timeout=60)
     program.line()
     program.kill()
-    step.wait(timeout=20)
+    step.wait(timeout=60)
     step.leave()

@@ -22,11 +22,11 @@ def test_conditions(folder, start):
         condition = Condition("condition", lock)
         with condition:
             say("waits")
-            condition.wait_for(lambda: lock.value == 1, timeout=20)
+            condition.wait_for(lambda: lock.value == 1, timeout=60)
             lock.value = 2
             condition.notify_all()
         say("done")
-        Event("go", folder).wait(timeout=20)
+        Event("go", folder).wait(timeout=60)
         with condition:
             say("inside")
             time.sleep(60)
@@ -35,7 +35,7 @@ def test_conditions(folder, start):
     with condition:
         lock.value = 1
         condition.notify()
-        assert condition.wait_for(lambda: lock.value == 2, timeout=20)
+        assert condition.wait_for(lambda: lock.value == 2, timeout=60)
     assert program.line() == "done"
     # Not before: the lock is not fair, and a newcomer may take it before the waiter does.
     Event("go", folder).set()
@@ -53,8 +53,8 @@ def test_conditions(folder, start):
 KEEPER = """
     lock = Lock("lock", folder)
     condition = Condition("condition", lock)
-    Event("waits", folder).wait(timeout=20)
-    time.sleep(0.1)
+    Event("waits", folder).wait(timeout=60)
+    # It gets the lock once the other waits, who said so with the lock.
     with lock:
         condition.notify()
         say("keeps")
@@ -63,20 +63,23 @@ KEEPER = """
 
 
 def waiting(folder, then=lambda: None):
-    """A condition whose lock is taken by a keeper that notifies, once this thread waits, and to which ``then`` happens."""
+    """A condition whose lock is taken by a keeper that notifies, once this thread waits, and to which ``then`` happens.
+
+    This thread sets the event with the lock, just before it waits.
+    """
     lock = Lock("lock", folder)
     condition = Condition("condition", lock)
-    Event("waits", folder).set()
     threading.Thread(target=then).start()
-    return lock, condition
+    return lock, condition, Event("waits", folder)
 
 
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_wait_that_does_not_get_the_lock_again_ends(folder, start, stopped):
     keeper = start(KEEPER)
-    lock, condition = waiting(folder, lambda: (keeper.line(), stopped and keeper.process.send_signal(signal.SIGSTOP)))
+    lock, condition, waits = waiting(folder, lambda: (keeper.line(), stopped and keeper.process.send_signal(signal.SIGSTOP)))
     with pytest.raises(Timeout, match="does not hold it") as late:
         with condition:
+            waits.set()
             while True:
                 condition.wait(timeout=1, relock=0.1)
     assert str(keeper.pid) in str(late.value)
@@ -97,9 +100,10 @@ def test_a_wait_that_does_not_get_the_lock_again_ends(folder, start, stopped):
 
 def test_a_holder_that_dies_keeps_nobody_from_the_lock(folder, start):
     keeper = start(KEEPER)
-    lock, condition = waiting(folder, lambda: (keeper.line(), time.sleep(0.5), keeper.kill()))
+    lock, condition, waits = waiting(folder, lambda: (keeper.line(), time.sleep(0.5), keeper.kill()))
     with condition:
-        assert condition.wait_for(lambda: lock.owner_died, timeout=15, relock=math.inf)
+        waits.set()
+        assert condition.wait_for(lambda: lock.owner_died, timeout=60, relock=math.inf)
         lock.mark_consistent()
 
 
@@ -114,7 +118,7 @@ def test_a_wait_for_the_lock_again_can_be_interrupted(folder, start):
                 condition.wait_for(lambda: False)
         except KeyboardInterrupt as interrupt:
             say("interrupted", interrupt.__context__)
-        Event("go on", folder).wait(timeout=20)
+        Event("go on", folder).wait(timeout=60)
         with lock:
             say(lock.owner_died)
             lock.mark_consistent()
@@ -144,7 +148,7 @@ def test_a_wait_returns_true_only_when_notified(folder, start):
             say(changed.wait(0), changed.wait(timeout=2.5), time.monotonic() - begun >= 2.5, len(ticks) > 5)
         with changed:
             say("waits")
-            say(changed.wait(timeout=20))
+            say(changed.wait(timeout=60))
         """
     )
     with changed:
@@ -158,29 +162,46 @@ def test_a_wait_returns_true_only_when_notified(folder, start):
     assert program.line() == "True"
 
 
-def test_a_notification_ends_one_wait(folder):
-    """As CPython's lock tests: the notifier keeps the lock, so each woken waiter finds it held."""
-    changed = Condition("changed", Lock("lock", folder))
-    results = []
+def waiting_threads(changed, count):
+    """So many threads that wait, and the list that gets what each wait returns."""
+    inside, results = [], []
 
     def run():
         with changed:
-            results.append(changed.wait(timeout=20))
+            inside.append(True)
+            results.append(changed.wait(timeout=60))
 
-    waiters = [threading.Thread(target=run) for _ in range(6)]
-    for waiter in waiters:
-        waiter.start()
-    time.sleep(0.3)
-    for count in (1, 3):
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        # Who has the lock finds each of these in its wait.
+        with changed:
+            if len(inside) == count:
+                break
+        time.sleep(0.01)
+    return threads, results
+
+
+def test_a_notification_ends_one_wait(folder):
+    """As CPython's lock tests: the notifier keeps the lock, so each woken waiter finds it held."""
+    changed = Condition("changed", Lock("lock", folder))
+    waiters, results = waiting_threads(changed, 6)
+    for count, woken in ((1, 1), (3, 4)):
         with changed:
             changed.notify(count)
             time.sleep(0.05)
+        until = time.monotonic() + 60
+        while len(results) < woken and time.monotonic() < until:
+            time.sleep(0.01)
+        # Long enough for one too many.
         time.sleep(0.2)
-        assert results == [True] * {1: 1, 3: 4}[count]
+        assert results == [True] * woken
     with changed:
         changed.notify_all()
     for waiter in waiters:
-        waiter.join(20)
+        waiter.join(60)
     assert results == [True] * 6
 
 
@@ -211,7 +232,7 @@ def test_who_was_not_notified_hands_nothing_on(folder):
     with lock:
         assert full.wait(timeout=0.05) is False
         assert empty.wait(timeout=0.05) is False
-    waiter.join(20)
+    waiter.join(60)
     assert results == [False]
 
 
@@ -224,12 +245,12 @@ def test_the_relock_begins_at_the_end_of_the_wait(folder):
     def run():
         with changed:
             waits.set()
-            return changed.wait(timeout=18, relock=0.1)
+            return changed.wait(timeout=60, relock=6)
 
     def holder():
-        assert waits.wait(20)
+        assert waits.wait(60)
         with changed:
-            time.sleep(1.5)
+            time.sleep(8)
         # The waiter has had the lock since.
         time.sleep(0.2)
         with changed:
@@ -238,7 +259,7 @@ def test_the_relock_begins_at_the_end_of_the_wait(folder):
     thread = threading.Thread(target=holder)
     thread.start()
     assert in_thread(run) is True
-    thread.join(20)
+    thread.join(60)
 
 
 def test_a_notification_that_a_handler_keeps_from_its_wait_goes_to_the_next(folder, start):
@@ -249,49 +270,31 @@ def test_a_notification_that_a_handler_keeps_from_its_wait_goes_to_the_next(fold
         try:
             with changed:
                 say("waits")
-                changed.wait(timeout=20)
+                changed.wait(timeout=60)
         except KeyboardInterrupt:
             say("interrupted")
         time.sleep(60)
     """)
     assert program.line() == "waits"
-    results = []
-
-    def run():
-        with changed:
-            results.append(changed.wait(timeout=10))
-
-    # Shorter than a part of the wait, after which the thread would be the first.
-    time.sleep(0.1)
-    waiter = threading.Thread(target=run)
-    waiter.start()
-    time.sleep(0.15)
+    # Sooner than a part of the wait, after which the thread would be the first.
+    (waiter,), results = waiting_threads(changed, 1)
     with changed:
         program.interrupt()
         # It is awake, and the first that wants the lock, with which it finds the notification.
         time.sleep(0.1)
         changed.notify()
     assert program.line() == "interrupted"
-    waiter.join(20)
+    waiter.join(60)
     assert results == [True]
 
 
 def test_any_number_may_be_notified(folder):
     changed = Condition("changed", Lock("lock", folder))
-    results = []
-
-    def run():
-        with changed:
-            results.append(changed.wait(timeout=20))
-
-    waiters = [threading.Thread(target=run) for _ in range(3)]
-    for waiter in waiters:
-        waiter.start()
-    time.sleep(0.3)
+    waiters, results = waiting_threads(changed, 3)
     with changed:
         changed.notify(sys.maxsize)
     for waiter in waiters:
-        waiter.join(20)
+        waiter.join(60)
     assert results == [True] * 3
 
 
@@ -302,7 +305,7 @@ def test_a_condition_of_a_recursive_lock(folder, start):
         "lock = RLock('tree', folder); grown = Condition('grown', lock)\n"
         "with lock, lock, grown:\n"
         "    say('waits')\n"
-        "    say(grown.wait(20))\n"
+        "    say(grown.wait(60))\n"
         "    say(lock.value)\n"
         "    for n in range(3): lock.release()\n"
         "    say(lock.locked())\n"
@@ -331,11 +334,11 @@ def test_a_condition_of_a_recursive_lock(folder, start):
     thread = threading.Thread(target=change)
     with lock, lock:
         thread.start()
-        assert grown.wait_for(lambda: lock.value == 4, timeout=20) and got == [4]
+        assert grown.wait_for(lambda: lock.value == 4, timeout=60) and got == [4]
         lock.release()
         assert lock.locked()
         lock.acquire()
-    thread.join(20)
+    thread.join(60)
     assert not lock.locked() and repr(grown).count("RLock") == 1
 
 
@@ -366,7 +369,7 @@ def test_a_recursive_lock_that_a_wait_does_not_get_again(folder, start):
     assert program.line() == "holds"
     program.kill()
     # What the thread had before is gone: the lock is taken once.
-    assert lock.acquire(timeout=10) and lock.owner_died
+    assert lock.acquire(timeout=60) and lock.owner_died
     lock.mark_consistent()
     lock.release()
     assert not lock.locked()

@@ -14,7 +14,7 @@ from outlive import Event, Latch, WaitSet
 
 def test_an_event_wakes(folder, start):
     event = Event("event", folder)
-    program = start("say('waits'); say(Event('event', folder).wait(timeout=20))")
+    program = start("say('waits'); say(Event('event', folder).wait(timeout=60))")
     program.line()
     event.set()
     assert program.line() == "True"
@@ -27,7 +27,7 @@ def test_an_event_wakes(folder, start):
     assert once.wait(1) and not once.wait(0)
 
 
-@pytest.mark.parametrize("wait", ["wait(timeout=20)", "wait_bits(5, timeout=20)", "wait_bits(3, all=True, timeout=20)"])
+@pytest.mark.parametrize("wait", ["wait(timeout=60)", "wait_bits(5, timeout=60)", "wait_bits(3, all=True, timeout=60)"])
 def test_all_who_wait_when_an_event_is_set_go_on_though_it_is_cleared(folder, start, wait):
     event = Event("event", folder)
     threads, results = [], []
@@ -42,7 +42,7 @@ def test_all_who_wait_when_an_event_is_set_go_on_though_it_is_cleared(folder, st
         event.set(3)
         event.clear()
     for waiter in threads:
-        waiter.join(20)
+        waiter.join(60)
     assert results == [True] * 20 and program.line() == "True"
     assert not event.is_set() and not event.wait(timeout=0.01)
 
@@ -74,13 +74,13 @@ def test_clearings_of_other_bits_end_no_wait(folder, all):
             event.clear(1)
             # Longer than a slice.
             time.sleep(0.7)
-        waiter.join(20)
+        waiter.join(60)
         assert results == [0]
 
 
 def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
     latch = Latch("latch", 3, folder)
-    program = start("say('waits'); say(Latch('latch', 3, folder).wait(timeout=20))")
+    program = start("say('waits'); say(Latch('latch', 3, folder).wait(timeout=60))")
     program.line()
     arrived = start("say(Latch('latch', 3, folder).arrive()); time.sleep(60)")
     assert arrived.line() == "2"
@@ -91,7 +91,7 @@ def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
     assert waiting.wait(timeout=0.01) == []
     assert latch.arrive(2) == 0
     assert program.line() == "True"
-    assert latch.wait() and waiting.wait(timeout=5) == [latch]
+    assert latch.wait() and waiting.wait(timeout=60) == [latch]
     assert latch.arrive() == 0, "more than were missing do no harm"
     other = Latch("other", 5, folder)
     other.release()

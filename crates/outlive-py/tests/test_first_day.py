@@ -74,30 +74,30 @@ def everything(folder):
     publisher.publish(np.eye(2), key=7)
     server, client = Server("service", folder), Client("service", folder)
     call = client.begin(b"x")
-    request = server.next(timeout=5)
+    request = server.next(timeout=60)
     second, third, fourth = client.begin(b"y"), client.begin(b"z"), client.begin(b"a")
     pool = Pool("pool", folder)
     queue = Queue("queue", folder)
     queue.send(b"x")
     jobs = JobQueue("jobs", folder)
     jobs.put(b"bad")
-    jobs.take(timeout=5).set_aside()
+    jobs.take(timeout=60).set_aside()
     jobs.put(b"x")
     lock, rw_lock = Lock("lock", folder), RwLock("rw_lock", folder)
     domain = Domain(folder)
-    stream = server.next(timeout=5).stream()
+    stream = server.next(timeout=60).stream()
     album = Server("album", folder)
     parts = Client("album", folder).stream(b"")
     parts.send(b"part")
-    server.next(timeout=5).reply(b"z")
+    server.next(timeout=60).reply(b"z")
     things = {
         "Barrier": Barrier("barrier", 2, folder), "Block": pool.alloc(3), "Call": call, "Client": client,
         "Condition": Condition("condition", lock), "Domain": domain, "Event": Event("event", folder), "Latch": Latch("latch", 1, folder),
-        "Job": jobs.take(timeout=5), "JobQueue": jobs, "Loan": publisher.loan(3), "Lock": lock, "Peeked": queue.peek(timeout=5), "Peer": domain.peer(domain.token()), "Pool": pool,
-        "Publisher": publisher, "Queue": queue, "Reply": third.reply(timeout=5), "ReplyLoan": server.next(timeout=5).loan(3),
+        "Job": jobs.take(timeout=60), "JobQueue": jobs, "Loan": publisher.loan(3), "Lock": lock, "Peeked": queue.peek(timeout=60), "Peer": domain.peer(domain.token()), "Pool": pool,
+        "Publisher": publisher, "Queue": queue, "Reply": third.reply(timeout=60), "ReplyLoan": server.next(timeout=60).loan(3),
         "Request": request, "RequestLoan": client.loan(3), "RwHold": rw_lock.read(), "RwLock": rw_lock,
-        "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
-        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3), "Part": album.next(timeout=5).next_part(copy=False),
+        "Sample": subscriber.recv(timeout=60), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
+        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3), "Part": album.next(timeout=60).next_part(copy=False),
         "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "StandBy": queue.stand_by(), "ClientWatch": server.watch_clients(1.0),
         "Notifier": outlive.Notifier("notices", folder), "Listener": outlive.Listener("notices", folder),
     }
@@ -199,7 +199,7 @@ def test_closing_gives_back_what_it_had(folder):
     with topic.publisher() as publisher, topic.subscriber() as subscriber:
         publisher.publish(b"x")
         assert (len(topic.publishers()), len(topic.subscribers())) == (1, 1)
-        sample = subscriber.recv(timeout=5)
+        sample = subscriber.recv(timeout=60)
     assert (topic.publishers(), topic.subscribers()) == ([], [])
     assert bytes(sample) == b"x"
     with State("mode", 8, folder) as mode:
@@ -216,25 +216,25 @@ def test_closing_gives_back_what_it_had(folder):
 def test_a_closed_server_is_no_death(folder):
     server, client = Server("service", folder), Client("service", folder)
     call = client.begin(b"x")
-    request = server.next(timeout=5)
+    request = server.next(timeout=60)
     server.close()
     request.reply(b"late")
-    assert call.result(timeout=5) == b"late"
+    assert call.result(timeout=60) == b"late"
 
 
 def test_a_closed_client_leaves_its_calls(folder):
     server, client = Server("service", folder), Client("service", folder)
     call = client.begin(b"x")
     client.close()
-    server.next(timeout=5).reply(b"y")
-    assert call.result(timeout=5) == b"y"
+    server.next(timeout=60).reply(b"y")
+    assert call.result(timeout=60) == b"y"
 
 
 def test_views_outlive_the_sample_that_is_closed(folder):
     topic = Topic("topic", folder, depth=2)
     publisher, subscriber = topic.publisher(), topic.subscriber()
     publisher.publish(np.arange(5000))
-    with subscriber.recv(timeout=5) as sample:
+    with subscriber.recv(timeout=60) as sample:
         array, view, tensor = sample.numpy(), memoryview(sample), np.from_dlpack(sample)
     for _ in range(20):
         publisher.publish(np.zeros(5000, int))
@@ -248,7 +248,7 @@ def test_closing_samples_makes_room(folder):
     publisher, subscriber = topic.publisher(), topic.subscriber()
     for _ in range(300):
         publisher.publish(bytes(1000))
-    held = [subscriber.recv(timeout=5) for _ in range(256)]
+    held = [subscriber.recv(timeout=60) for _ in range(256)]
     with pytest.raises(outlive.TooMany):
         subscriber.try_recv()
     held[7].close()
@@ -302,7 +302,7 @@ def test_closing_ends_a_wait(folder, kind):
     thread.start()
     time.sleep(0.1)
     thing.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive() and told and "closed" in told[0]
 
 

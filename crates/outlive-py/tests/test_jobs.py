@@ -58,10 +58,10 @@ def test_a_killed_workers_job_goes_to_another(folder, start):
         with jobs.take() as job:
             assert job.data == str(number).encode()
     waiting.start()
-    with jobs.take(timeout=20) as job:
+    with jobs.take(timeout=60) as job:
         assert (job.data, job.attempts) == (b"0", 2)
     waiting.join()
-    jobs.join(timeout=20)
+    jobs.join(timeout=60)
 
 
 def test_what_fails_too_often_is_set_aside(folder):
@@ -116,7 +116,7 @@ def test_limits_and_openings(folder):
     assert (again.name, len(again), repr(again)) == ("jobs", 1, f"<JobQueue 'jobs' in '{folder}': 1 waiting>")
     done = threading.Timer(0.05, lambda: again.take().done())
     done.start()
-    jobs.put(b"two", timeout=20)
+    jobs.put(b"two", timeout=60)
     done.join()
 
 
@@ -149,12 +149,12 @@ def test_asyncio_and_wait_sets(folder):
             job.done()
             return job.data
 
-    assert asyncio.run(asyncio.wait_for(work(), 20)) == b"two"
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == b"two"
     waiting = WaitSet(folder)
     waiting.add(jobs)
     assert waiting.wait(timeout=0.01) == []
     jobs.put(b"three")
-    assert waiting.wait(timeout=20) == [jobs]
+    assert waiting.wait(timeout=60) == [jobs]
     for job in jobs:
         job.done()
         break

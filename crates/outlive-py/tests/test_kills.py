@@ -74,7 +74,7 @@ def test_inside_with_lock(folder, nursery):
     """)
     died = 0
     for _ in turns(program):
-        assert lock.acquire(timeout=20)
+        assert lock.acquire(timeout=60)
         first, second = numbers[0], numbers[1]
         if lock.owner_died:
             died += 1
@@ -105,7 +105,7 @@ def test_inside_a_loan(folder, nursery):
     seen = 0
     ours = topic.publisher()
     for turn in turns(program):
-        ours.publish(bytes([turn]) * 64, timeout=20)
+        ours.publish(bytes([turn]) * 64, timeout=60)
         for each in reliable, subscriber:
             while (sample := each.try_recv()) is not None:
                 data = bytes(sample)
@@ -125,7 +125,7 @@ def test_inside_put_and_get(folder, nursery):
     def work(turn):
         count = 0
         while True:
-            job = jobs.get(timeout=20)
+            job = jobs.get(timeout=60)
             assert job == ("job", "x" * 300)
             done.put((turn, count, "y" * 300))
             # Acknowledged.
@@ -136,19 +136,19 @@ def test_inside_put_and_get(folder, nursery):
 
     def collect():
         while not done.empty():
-            turn, count, text = done.get(timeout=20)
+            turn, count, text = done.get(timeout=60)
             assert count == received[turn] and text == "y" * 300
             received[turn] += 1
 
     for _ in range(200):
-        jobs.put(("job", "x" * 300), timeout=20)
+        jobs.put(("job", "x" * 300), timeout=60)
     for _ in turns(program):
         while jobs.qsize() < 200:
-            jobs.put(("job", "x" * 300), timeout=20)
+            jobs.put(("job", "x" * 300), timeout=60)
         collect()
     collect()
     for turn in range(KILLS):
         assert numbers[turn] <= received[turn] <= numbers[turn] + 1
     assert sum(received.values()) > 0
     while not jobs.empty():
-        assert jobs.get(timeout=20) == ("job", "x" * 300)
+        assert jobs.get(timeout=60) == ("job", "x" * 300)

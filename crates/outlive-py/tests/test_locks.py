@@ -72,7 +72,7 @@ def test_threads_exclude_each_other(folder):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     with lock:
         assert (lock.value, counts) == (2000, [2000])
 
@@ -102,10 +102,10 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
     lock = Lock("lock", folder)
     assert lock.acquire(timeout=0.01) is False
     waiting = []
-    thread = threading.Thread(target=lambda: waiting.append((lock.acquire(timeout=20), lock.owner_died, lock.release())))
+    thread = threading.Thread(target=lambda: waiting.append((lock.acquire(timeout=60), lock.owner_died, lock.release())))
     thread.start()
     program.kill()
-    thread.join(20)
+    thread.join(60)
     assert waiting == [(True, True, None)], "the waiter was told"
     # The waiter released the lock unrepaired: each next owner is told, until one repairs or
     # marks the lock not recoverable.
@@ -280,26 +280,26 @@ def closed_by_another(thing):
     def run():
         with thing:
             inside.set()
-            closed.wait(20)
+            closed.wait(60)
         left.set()
-        end.wait(20)
+        end.wait(60)
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     thing.close()
     closed.set()
-    assert left.wait(20)
-    return lambda: (end.set(), thread.join(20))
+    assert left.wait(60)
+    return lambda: (end.set(), thread.join(60))
 
 
 def test_a_block_releases_what_another_thread_has_closed(folder):
     """The thread of the block lives on, so that no death releases it."""
     end = closed_by_another(RLock("tree", folder))
-    assert RLock.open("tree", domain=folder).acquire(timeout=5)
+    assert RLock.open("tree", domain=folder).acquire(timeout=60)
     end()
     end = closed_by_another(Semaphore("one", 1, folder))
-    assert Semaphore.open("one", domain=folder).acquire(timeout=5)
+    assert Semaphore.open("one", domain=folder).acquire(timeout=60)
     end()
     # Closed by the block's own thread: released once.
     lock = RLock("own", folder)

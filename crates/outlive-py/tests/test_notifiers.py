@@ -30,7 +30,7 @@ def test_each_listener_counts_for_itself(folder):
 def test_a_sleeper_is_woken(folder):
     listener, notifier = Listener("doors", folder), Notifier("doors", folder)
     threading.Timer(0.02, notifier.notify, [5]).start()
-    assert listener.wait(timeout=20) == {5: 1}
+    assert listener.wait(timeout=60) == {5: 1}
 
 
 def test_comings_goings_and_deaths_are_told(folder, start):
@@ -45,7 +45,7 @@ def test_comings_goings_and_deaths_are_told(folder, start):
     waits.add(listener)
     assert waits.wait(timeout=0) == []
     child.kill()
-    assert waits.wait(timeout=20) == [listener]
+    assert waits.wait(timeout=60) == [listener]
     assert listener.wait(timeout=0) == {3: 1}
 
 
@@ -76,9 +76,9 @@ def test_asyncio(folder):
         for number in (5, 5, 6):
             await asyncio.sleep(0.005)
             notifier.notify(number)
-        counts = await asyncio.wait_for(told, 20)
+        counts = await asyncio.wait_for(told, 60)
         while sum(counts.values()) < 3:
-            for number, count in (await asyncio.wait_for(listener.wait_async(), 20)).items():
+            for number, count in (await asyncio.wait_for(listener.wait_async(), 60)).items():
                 counts[number] = counts.get(number, 0) + count
         return counts
 

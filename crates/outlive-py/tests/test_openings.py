@@ -174,7 +174,7 @@ def test_a_semaphore_without_a_number_beside_a_maker(folder):
 
     def make(value: int | None, who: str) -> None:
         for turn in range(200):
-            begin.wait(20)
+            begin.wait(60)
             try:
                 Semaphore(f"slots-{turn}", value, folder)
             except BadOption:
@@ -207,7 +207,7 @@ def test_the_configuration_file_names_the_default_domain(folder: str) -> None:
 
     def run(code: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", "import outlive\n" + code], capture_output=True, text=True, timeout=50, env=environment
+            [sys.executable, "-c", "import outlive\n" + code], capture_output=True, text=True, timeout=300, env=environment
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

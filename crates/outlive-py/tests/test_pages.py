@@ -28,7 +28,7 @@ def test_the_steps_print_what_the_page_says(folder):
     code = f"import doctest, sys; sys.exit(doctest.testfile({str(steps)!r}, False, optionflags=doctest.ELLIPSIS).failed)"
     place = folder + "/steps"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, env={"OUTLIVE_DOMAIN": place, "PATH": ""}
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env={"OUTLIVE_DOMAIN": place, "PATH": ""}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(doctest.DocTestParser().get_examples("\n".join(kept))) >= 60

@@ -42,7 +42,7 @@ def test_records_come_as_they_were(folder):
     one["corners"]["y"][3] = 2.5
     one["label"], one["class"] = b"lorry", 7
     publisher.publish(one)
-    sample = subscriber.recv(timeout=5)
+    sample = subscriber.recv(timeout=60)
     assert len(sample) == 104 and sample.shape == (104,)
     got = sample.numpy()
     assert got["corners"][3]["y"] == 2.5 and got["class"] == 7
@@ -64,7 +64,7 @@ def test_values_of_all_forms_are_published(folder):
     publisher.publish(lorry)
     publisher.publish(dataclasses.asdict(lorry))
     for _ in range(2):
-        got = subscriber.recv(timeout=5).numpy()
+        got = subscriber.recv(timeout=60).numpy()
         assert got["corners"]["y"].tolist() == [0, -1, -2, -3] and got["kind"] == 7
         assert got["grid"].tolist() == [[1, 2, 3], [4, 5, 6]]
     with pytest.raises(ValueError, match="104 bytes, not of 5"):
@@ -77,7 +77,7 @@ def test_values_of_all_forms_are_published(folder):
         publisher.publish({"corners": points})
     with publisher.loan((), topic.dtype) as loan:
         loan["kind"] = 9
-    assert subscriber.recv(timeout=5).numpy()["kind"] == 9
+    assert subscriber.recv(timeout=60).numpy()["kind"] == 9
 
 
 def test_another_description_is_refused_by_its_first_field(folder):
@@ -105,15 +105,15 @@ def test_slices_numbers_and_encodings(folder):
     publisher.publish([Point(1, 2), Point(3, 4)])
     publisher.publish(np.zeros(3, topic.dtype))
     publisher.publish([])
-    assert subscriber.recv(timeout=5).numpy()["y"].tolist() == [2, 4]
-    assert subscriber.recv(timeout=5).numpy().shape == (3,)
-    assert subscriber.recv(timeout=5).numpy().shape == (0,)
+    assert subscriber.recv(timeout=60).numpy()["y"].tolist() == [2, 4]
+    assert subscriber.recv(timeout=60).numpy().shape == (3,)
+    assert subscriber.recv(timeout=60).numpy().shape == (0,)
     for payload, text in [("f64[3]", "f64[3]"), (("f4", 2), "f32[2]"), ("u8", "u8"), (np.int16, "i16")]:
         assert Topic(f"of {text}", folder, payload=payload).payload == text
     topic = Topic.open("of f64[3]", domain=folder)
     subscriber = topic.subscriber()
     topic.publisher().publish([1, 2, 3])
-    assert subscriber.recv(timeout=5).numpy().tolist() == [1, 2, 3]
+    assert subscriber.recv(timeout=60).numpy().tolist() == [1, 2, 3]
     assert Topic("cdr", folder, payload="cdr geometry_msgs/msg/Pose").payload == "geometry_msgs/msg/Pose (cdr)"
     assert Topic("cdr", folder).dtype is None
     with pytest.raises(TypeError):
@@ -133,7 +133,7 @@ def test_texts_and_lists_lie_in_place(folder):
     topic = Topic("scan", folder, payload=Scan)
     publisher, subscriber = topic.publisher(), topic.subscriber()
     publisher.publish(Scan("größe", [0.5, 1.5], [Point(1, 2)]))
-    got = subscriber.recv(timeout=5).numpy()
+    got = subscriber.recv(timeout=60).numpy()
     assert outlive.text(got["name"]) == "größe"
     assert outlive.items(got["ranges"]).tolist() == [0.5, 1.5]
     assert outlive.items(got["corners"])["y"].tolist() == [2]
@@ -143,7 +143,7 @@ def test_texts_and_lists_lie_in_place(folder):
         publisher.publish(Scan("", [], [Point(1, 2)] * 3))
     # Lengths of a publisher that keeps to nothing.
     publisher.publish(b"\xff" * topic.dtype.itemsize)
-    got = subscriber.recv(timeout=5).numpy()
+    got = subscriber.recv(timeout=60).numpy()
     assert len(outlive.text(got["name"])) == 32 and len(outlive.items(got["ranges"])) == 6
 
 
@@ -168,7 +168,7 @@ def test_queues_are_described_too(folder):
     queue.send(Point(1, 2))
     queue.try_send({"x": 3, "y": 4})
     queue.send_many([Point(5, 6), np.zeros((), queue.dtype)])
-    got = [np.frombuffer(queue.recv(timeout=5), queue.dtype)[0] for _ in range(4)]
+    got = [np.frombuffer(queue.recv(timeout=60), queue.dtype)[0] for _ in range(4)]
     assert [one["y"] for one in got] == [2, 4, 6, 0]
     with pytest.raises(ValueError, match="16 bytes, not of 3"):
         queue.send(b"abc")
@@ -202,9 +202,9 @@ def test_services_are_described_too(folder):
     with pytest.raises(TypeError, match="not float64"):
         client.begin(np.array([3.0, 4.0]))
     call = client.begin(np.array([3.0, 4.0]).tobytes())
-    request = server.next(timeout=5)
+    request = server.next(timeout=60)
     request.reply(np.hypot(*np.frombuffer(request.data)))
-    assert np.frombuffer(call.result(timeout=5))[0] == 5
+    assert np.frombuffer(call.result(timeout=60))[0] == 5
     with pytest.raises(WrongKind, match="replies of"):
         Client("norm", folder, request=Point, reply="f32")
     assert Client.create_new("one", folder, request="json Query") and Domain(folder).payload("one") == "Query (json) -> bytes"
@@ -215,9 +215,9 @@ def test_services_take_objects_and_give_values(folder):
     client = Client.open("norm", domain=folder)
     for request in (Point(3, 4), {"x": 3, "y": 4}, (3, 4), np.array((3, 4), "f8, f8").tobytes()):
         call = client.begin(request)
-        with server.next(timeout=5) as asked:
+        with server.next(timeout=60) as asked:
             asked.reply(float(np.hypot(asked.value["x"], asked.value["y"])))
-        assert client.value(call.result(timeout=5)) == 5
+        assert client.value(call.result(timeout=60)) == 5
     with pytest.raises(ValueError, match="16 bytes, not of 3"):
         client.call(b"abc")
     with pytest.raises(ValueError, match="'x' is missing"):
@@ -226,7 +226,7 @@ def test_services_take_objects_and_give_values(folder):
     # Several replies, of a head with a tail.
     server, client = Server("scan", folder, request="u32", reply=Cloud), Client.open("scan", domain=folder)
     call = client.begin(2)
-    with server.next(timeout=5) as asked, asked.stream() as replies:
+    with server.next(timeout=60) as asked, asked.stream() as replies:
         for n in range(asked.value):
             replies.send(Cloud(n, [Point(n, n)] * n))
     assert [len(client.value(reply)["points"]) for reply in call] == [0, 1]
@@ -235,22 +235,22 @@ def test_services_take_objects_and_give_values(folder):
     server = Server("drive", folder, request="msgpack Order", reply="msgpack")
     client = Client("drive", folder, request="msgpack Order", reply="msgpack")
     call = client.begin({"speed": 1.5, "gears": [1, None]})
-    with server.next(timeout=5) as asked:
+    with server.next(timeout=60) as asked:
         assert asked.value == {"speed": 1.5, "gears": [1, None]} and asked.data[0] == 0x82
         asked.reply(["done", asked.value["speed"]])
-    assert client.value(call.result(timeout=5)) == ["done", 1.5]
+    assert client.value(call.result(timeout=60)) == ["done", 1.5]
     call = client.begin([np.float64(0.5), 1])
-    with server.next(timeout=5) as asked:
+    with server.next(timeout=60) as asked:
         asked.reply(np.float64(0.25))
-    assert client.value(call.result(timeout=5)) == 0.25
+    assert client.value(call.result(timeout=60)) == 0.25
     with pytest.raises(TypeError):
         client.call({"speed": object()})
     topic = Topic("orders", folder, payload="msgpack Order")
     subscriber = topic.subscriber()
     topic.publisher().publish({"speed": 2})
-    assert subscriber.recv(timeout=5).msgpack() == {"speed": 2}
+    assert subscriber.recv(timeout=60).msgpack() == {"speed": 2}
     topic.publisher().publish(np.int64(3))
-    assert subscriber.recv(timeout=5).msgpack() == 3
+    assert subscriber.recv(timeout=60).msgpack() == 3
     # Without a description all are bytes.
     bare = Client("bare", folder)
     assert bare.value(b"x") == b"x"
@@ -280,14 +280,14 @@ def test_a_tail_follows_a_head(folder):
     with publisher.loan((), outlive.with_tail(topic.dtype, 2)) as loan:
         loan["stamp"], loan["points"]["y"] = 7, [2, 4]
     for _ in range(5):
-        sample = subscriber.recv(timeout=5)
+        sample = subscriber.recv(timeout=60)
         got = sample.numpy()
         del sample
         assert (int(got["stamp"]), got["points"]["y"].tolist()) == (7, [2, 4])
     publisher.publish(Cloud(8, []))
     publisher.publish(Cloud(9, np.zeros(100000, topic.dtype["points"].base)))
-    assert len(subscriber.recv(timeout=5).numpy()["points"]) == 0
-    big = subscriber.recv(timeout=5)
+    assert len(subscriber.recv(timeout=60).numpy()["points"]) == 0
+    big = subscriber.recv(timeout=60)
     assert np.shares_memory(big.numpy()["points"], np.frombuffer(big, "u1"))
     assert len(big.numpy()["points"]) == 100000
     with pytest.raises(ValueError, match="8 bytes, and 16 for each item of its tail, not of 30"):
@@ -306,7 +306,7 @@ def test_a_tail_follows_a_head(folder):
 
     queue = Queue("rows", folder, payload=other)
     queue.send({"stamp": 3, "points": [[1, 2, 3, 4]]})
-    row = outlive.record(queue.recv(timeout=5), queue.dtype)
+    row = outlive.record(queue.recv(timeout=60), queue.dtype)
     assert row["points"].tolist() == [[1, 2, 3, 4]]
     state = State("last", domain=folder, payload=Cloud, capacity=100)
     assert len(outlive.record(state.get(), state.dtype)["points"]) == 0

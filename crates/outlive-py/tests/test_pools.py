@@ -83,7 +83,7 @@ def test_from_process_to_process(folder, start):
     there = start("""
         pool, offsets = Pool("pool", folder), Queue("offsets", folder)
         say(Domain(folder).process_token())
-        block = pool.claim(offsets.get(timeout=20))
+        block = pool.claim(offsets.get(timeout=60))
         image = block.numpy("f4", (2, 3))
         say(float(image.sum()))
         image *= 2
@@ -102,7 +102,7 @@ def test_from_process_to_process(folder, start):
     queue.put(offset)
     assert there.line() == "9.0"
     assert there.line() == "shared"
-    offset = queue.get(timeout=20)
+    offset = queue.get(timeout=60)
     shared = pool.join(offset)
     there.kill()
     assert float(shared.numpy("f4").sum()) == 18.0, "its giver died, and the holder keeps it"
@@ -170,13 +170,13 @@ def test_killed_between_peek_and_commit(folder, start):
     queue = Queue("queue", folder)
     there = start("""
         queue = Queue("queue", folder)
-        with queue.peek(timeout=20) as peeked:
+        with queue.peek(timeout=60) as peeked:
             say(peeked.data.decode())
             time.sleep(60)
     """)
     queue.send(b"weld")
     assert there.line() == "weld"
     there.kill()
-    with queue.peek(timeout=20) as peeked:
+    with queue.peek(timeout=60) as peeked:
         assert peeked.data == b"weld" and peeked.redelivered
     assert queue.empty()

@@ -96,7 +96,7 @@ def test_what_has_a_fixed_layout_is_described(folder: str) -> None:
     assert topic.payload is not None and topic.payload.startswith("geometry_msgs/Pose { position: { x: f64")
     subscriber = topic.subscriber()
     pose.publish(topic.publisher(), {"position": {"x": 1.5}})
-    record = subscriber.recv(timeout=10).numpy()
+    record = subscriber.recv(timeout=60).numpy()
     assert record["position"]["x"] == 1.5 and not record.flags.writeable
     # Behind an odd number of bytes, a number lies where no language aligns it.
     odd = Type("a/Odd", "uint8 a\nfloat64 b")
@@ -112,7 +112,7 @@ def test_an_image_is_read_and_filled_where_it_lies(folder: str) -> None:
     values = {"height": 480, "width": 640, "encoding": "mono8", "data": Room(480 * 640)}
     with of.loan(publisher, values) as image:
         image.data.reshape(480, 640)[:] = 7
-    sample = subscriber.recv(timeout=10)
+    sample = subscriber.recv(timeout=60)
     image = Type.of_topic("camera", folder).read(sample)
     assert (image.height, image.width, image.encoding, image.header.frame_id) == (480, 640, "mono8", "")
     assert image.data.shape == (480 * 640,) and (image.data == 7).all()

@@ -34,7 +34,7 @@ def test_readers_and_writers(folder, start):
     """)
     program.line()
     program.kill()
-    with lock.read(timeout=20) as held:
+    with lock.read(timeout=60) as held:
         assert held.owner_died
     with lock.read() as held:
         assert held.owner_died
@@ -72,7 +72,7 @@ def test_one_reader_at_a_time_is_upgradable(folder, start):
             held.upgrade(timeout=0.12)
         assert held.value == 3
         program.kill()
-        held.upgrade(timeout=20)
+        held.upgrade(timeout=60)
         held.value = 4
         held.upgrade()
         held.downgrade(upgradable=True)
@@ -96,7 +96,7 @@ def test_one_reader_at_a_time_is_upgradable(folder, start):
     with lock.read() as held:
         assert held.value == 4
     program.kill()
-    with lock.write(timeout=20) as held:
+    with lock.write(timeout=60) as held:
         assert not held.owner_died
 
 
@@ -111,7 +111,7 @@ def test_a_dead_readers_lock_is_free(folder, start):
     with pytest.raises(Timeout), lock.write(timeout=0.05):
         pass
     program.kill()
-    with lock.write(timeout=20) as held:
+    with lock.write(timeout=60) as held:
         assert not held.owner_died
 
 
@@ -134,5 +134,5 @@ def test_a_handler_that_leaves_the_block_ends_an_upgrade(folder, start):
         program.process.send_signal(signal.SIGUSR1)
         assert "with" in program.line()
     assert program.end() == 0
-    with lock.write(timeout=10):
+    with lock.write(timeout=60):
         pass

@@ -15,7 +15,7 @@ def test_permits_come_back(folder, start):
     assert slots.acquire() and not slots.acquire(timeout=0.05) and not slots.acquire(blocking=False)
     assert isinstance(in_thread(slots.release), ValueError), "not its own"
     program.kill()
-    assert slots.acquire(timeout=20)
+    assert slots.acquire(timeout=60)
     slots.release(2)
     with pytest.raises(ValueError):
         slots.release()
@@ -29,7 +29,7 @@ def test_several_permits_at_once(folder, start):
     assert not slots.acquire(n=2, timeout=0.12) and not slots.acquire(False, n=2)
     assert slots.available_permits == 1
     program.kill()
-    assert slots.acquire(n=3, timeout=20)
+    assert slots.acquire(n=3, timeout=60)
     slots.release(3)
     for wrong in (0, -1, 4):
         with pytest.raises(ValueError):
@@ -43,7 +43,7 @@ def test_several_permits_at_once(folder, start):
 def test_a_counting_semaphore_belongs_to_nobody(folder, start):
     parts = CountingSemaphore("parts", 0, folder)
     assert parts.acquire(blocking=False) is False and parts.acquire(timeout=0.01) is False
-    program = start("parts = CountingSemaphore.open('parts', domain=folder); say('waits'); say(parts.acquire(timeout=20))")
+    program = start("parts = CountingSemaphore.open('parts', domain=folder); say('waits'); say(parts.acquire(timeout=60))")
     assert program.line() == "waits"
     parts.release()
     assert program.line() == "True"

@@ -126,7 +126,7 @@ with lock.{how}() as hold:
     hold.upgrade()
     hold.value = 8
     say(hold.value)
-with lock.write(timeout=10):
+with lock.write(timeout=60):
     say("all is given back")
 """
         )

@@ -43,7 +43,7 @@ def at_once(call, threads=THREADS):
     results, raised = [], []
 
     def run(who):
-        begin.wait(20)
+        begin.wait(60)
         try:
             results.append(call(who))
         except BaseException as error:  # noqa: BLE001
@@ -72,7 +72,7 @@ def test_a_lock(folder):
                     held.value += 1
                     plain[0] += 1
             else:
-                assert lock.acquire(timeout=20)
+                assert lock.acquire(timeout=60)
                 lock.value, plain[0] = lock.value + 1, plain[0] + 1
                 lock.release()
             with pytest.raises(RuntimeError):
@@ -87,7 +87,7 @@ def test_a_lock(folder):
     def take_turns(who):
         for turn in range(TIMES // 10):
             with condition:
-                assert condition.wait_for(lambda: lock.value % THREADS == who, timeout=20)
+                assert condition.wait_for(lambda: lock.value % THREADS == who, timeout=60)
                 lock.value += 1
                 condition.notify_all()
 
@@ -101,9 +101,9 @@ def test_a_reader_writer_lock(folder):
     def work(who):
         refused = 0
         for turn in range(TIMES):
-            with lock.write(timeout=20) as held:
+            with lock.write(timeout=60) as held:
                 held.value += 1
-            with lock.read(timeout=20) as held:
+            with lock.read(timeout=60) as held:
                 assert held.value > 0
             try:
                 # One thread's at a time: the others are told.
@@ -131,12 +131,12 @@ def test_permits_events_latches_and_barriers(folder):
                 assert len(inside) <= 3
                 inside.remove(who)
             event.set(1 << who)
-            assert event.wait_bits(1 << who, timeout=20)
+            assert event.wait_bits(1 << who, timeout=60)
             latch.arrive()
             if turn % 10 == 0:
-                firsts += step.wait(timeout=20) == 0
-        assert latch.wait(timeout=20)
-        step.wait(timeout=20)
+                firsts += step.wait(timeout=60) == 0
+        assert latch.wait(timeout=60)
+        step.wait(timeout=60)
         step.leave()
         return firsts
 
@@ -151,7 +151,7 @@ def test_a_queue(folder):
         got = []
         for turn in range(TIMES):
             queue.put((who, turn))
-            got.append(queue.get(timeout=20))
+            got.append(queue.get(timeout=60))
         return got
 
     got = sorted(sum(at_once(work), []))
@@ -161,7 +161,7 @@ def test_a_queue(folder):
         received = 0
         for turn in range(TIMES):
             queue.send_many([b"%d" % who] * 3)
-            received += len(queue.recv_many(2, timeout=20))
+            received += len(queue.recv_many(2, timeout=60))
             try:
                 with queue.peek(timeout=0) as peeked:
                     bytes(peeked.data)
@@ -243,7 +243,7 @@ def test_a_pool(folder):
             block = pool.alloc((10,), np.int64)
             block.numpy()[:] = who
             offered.put(block.offer())
-            mine = pool.claim(offered.get(timeout=20))
+            mine = pool.claim(offered.get(timeout=60))
             values = mine.numpy(np.int64)
             assert (values == values[0]).all()
             del values
@@ -300,22 +300,22 @@ def test_a_service(folder):
         for turn in range(TIMES):
             data = b"%d %d" % (who, turn)
             if turn % 3:
-                assert client.call(data, timeout=20) == data * 2
+                assert client.call(data, timeout=60) == data * 2
             else:
                 # Collected while others are inside, or answered.
                 client.begin(data)
-                assert client.begin(data).result(timeout=20) == data * 2
+                assert client.begin(data).result(timeout=60) == data * 2
 
     at_once(ask)
     server_done.set()
-    serving.join(20)
+    serving.join(60)
     one = client.begin(b"x")
 
     def result_or_cancel(who):
         try:
             if who == 0:
                 one.cancel()
-            one.result(timeout=20)
+            one.result(timeout=60)
         except Cancelled:
             return 1
         return 0
@@ -324,7 +324,7 @@ def test_a_service(folder):
     while (request := server.try_next()) is not None:
         request.reply(b"")
     two = client.begin(b"y")
-    request = server.next(timeout=20)
+    request = server.next(timeout=60)
 
     def reply(who):
         try:
@@ -334,7 +334,7 @@ def test_a_service(folder):
             return 0
 
     assert sum(at_once(reply)) == 1
-    assert len(set(at_once(lambda who: two.result(timeout=20)))) == 1
+    assert len(set(at_once(lambda who: two.result(timeout=60)))) == 1
 
 
 def test_a_state_and_a_set(folder):
@@ -348,7 +348,7 @@ def test_a_state_and_a_set(folder):
             if turn % 10 == 0:
                 waiting.add(events[who])
                 events[who].set()
-                waiting.wait(timeout=20)
+                waiting.wait(timeout=60)
                 waiting.remove(events[who])
             assert domain.peer(domain.token()).alive
 
@@ -375,9 +375,9 @@ def test_a_publisher_that_waits_for_room_can_be_closed(folder):
     closing = threading.Timer(0.05, publisher.close)
     closing.start()
     with pytest.raises(ValueError, match="closed"):
-        publisher.publish(b"2", timeout=10)
+        publisher.publish(b"2", timeout=60)
     closing.join(10)
-    assert not closing.is_alive() and bytes(slow.recv(timeout=5)) == b"1"
+    assert not closing.is_alive() and bytes(slow.recv(timeout=60)) == b"1"
 
 
 def test_threads_that_wait_for_room_let_others_in(folder):
@@ -385,13 +385,13 @@ def test_threads_that_wait_for_room_let_others_in(folder):
     server, client = Server("service", folder), Client("service", folder)
 
     def echo():
-        with server.next(timeout=20).stream() as replies:
+        with server.next(timeout=60).stream() as replies:
             for part in iter(replies.next_part, None):
                 replies.send(part)
 
     def send():
         for _ in range(300):
-            call.send(b"x", timeout=20)
+            call.send(b"x", timeout=60)
         call.finish()
 
     call = client.stream(b"")
@@ -400,7 +400,7 @@ def test_threads_that_wait_for_room_let_others_in(folder):
         thread.start()
     assert len(list(call)) == 300
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
