@@ -6,7 +6,8 @@
  *   access       OPEN; REFUSED: its words can be read, but it has no slot; UNREADABLE
  *   f_...        the positions, as the last group of the file says: the phase; the recorder's selection; of the
  *                thing: its generation, the first message that is not accounted for, whether it was left; whether
- *                a thing of that name could not be read, of which generation, and whether its messages are skipped
+ *                a thing of that name could not be read, of which generation, and whether its messages are skipped,
+ *                which none can say whose selection is not the one before: they are if there are positions of it
  *   f_untold     missing messages that the positions count and no event tells; f_told: those that events tell
  *   m_...        the same in the recorder's memory. A group writes all of it by one step
  *   mark[]       what the file accounts each message as; o[] the same of the open group
@@ -34,6 +35,7 @@
  *   REFUSEDOPEN  what a thing has that could not be opened is not closed as lost at a stop
  *   NOTLEFT      (SELECT) a recorder that does not want a thing leaves its position as it is
  *   NEWALWAYS    (SELECT) a thing without a position is new, whatever the selection was
+ *   NOTSTOPPED   (SELECT) behind a stop, what cannot be read by another selection is noted as outside
  *   BYINDEX      the phase STOPPED counts once the file has its index
  *   BYFILE       the phase is RECORDING once the file is there
  *   EXPIREDNOT   an expired message is not counted
@@ -78,12 +80,12 @@
 byte pub[G], gen, access;
 byte mark[N], class[N];
 
-byte f_phase; bool f_made, f_index, f_wants;
-bool f_has, f_left, f_noted, f_skips; byte f_gen, f_pos, f_notedgen;
+byte f_phase; bool f_made, f_index; byte f_sel;
+bool f_has, f_left, f_noted; byte f_skips, f_gen, f_pos, f_notedgen;
 byte f_untold, f_told;
 byte missing;				/* ghost: how many are marked as missing, but those of a generation that is forgotten */
 
-bool m_has, m_left, m_noted, m_skips; byte m_gen, m_pos, m_notedgen;
+bool m_has, m_left, m_noted; byte m_skips, m_gen, m_pos, m_notedgen;
 byte untold, telling, late, forgot;
 byte o[N];
 bool open; byte ogen, cur;
@@ -97,6 +99,13 @@ bool done;
 #else
 #define NOTED (m_noted && m_notedgen==gen)
 #endif
+/* a selection: 0 has not the thing, the others have */
+#define WANTS(sel) ((sel)>0)
+/* what a note says of the messages */
+#define OUTSIDE 0
+#define SKIPS 1
+#define IFKNOWN 2
+#define SKIPPING (m_skips==SKIPS || (m_skips==IFKNOWN && m_has && m_gen==gen))
 #define OLDEST(g) (pub[g]>K -> pub[g]-K : 0)
 
 /* messages from..to-1 of the generation that is opened are missing */
@@ -109,7 +118,7 @@ inline miss(from, to, what) {
 	p=0
 }
 
-inline group(phase, wants) {
+inline group(phase, sel) {
 	atomic {
 		if :: open -> m_has=1; m_gen=ogen; m_pos=cur; m_left=0 :: else fi;
 		missing=missing-forgot; forgot=0;
@@ -124,7 +133,7 @@ inline group(phase, wants) {
 		:: else -> break
 		od;
 		p=0;
-		f_phase=phase; f_wants=wants; f_index=0;
+		f_phase=phase; f_sel=sel; f_index=0;
 		f_has=m_has; f_gen=m_gen; f_pos=m_pos; f_left=m_left;
 #ifndef NOTNOTED
 		f_noted=m_noted; f_notedgen=m_notedgen; f_skips=m_skips;
@@ -152,11 +161,11 @@ inline tell() {
 /* where it begins, and what is missing before that */
 inline open_it(lo, hi, phase, isnew, rest) {
 	ogen=gen;
-	lo=(m_has && m_gen==gen -> m_pos : (isnew && !(NOTED && !m_skips) -> 0 : pub[gen]));
+	lo=(m_has && m_gen==gen -> m_pos : (isnew && !(NOTED && !SKIPPING) -> 0 : pub[gen]));
 	hi=(rest && !m_left && (!NOTED || (m_has && m_gen==gen)) -> OLDEST(gen) : pub[gen]);
 	if :: hi<lo -> hi=lo :: else fi;
 	if
-	:: phase==STOPPED || phase==ENDED || m_left || (NOTED && m_skips) -> miss(lo, hi, SKIPPED)
+	:: phase==STOPPED || phase==ENDED || m_left || (NOTED && SKIPPING) -> miss(lo, hi, SKIPPED)
 	:: else -> miss(lo, hi, LOST)
 	fi;
 	cur=hi; open=1; m_left=0; m_noted=0; m_skips=0;
@@ -169,16 +178,16 @@ inline open_it(lo, hi, phase, isnew, rest) {
 }
 
 proctype Recorder() {
-	byte phase, p, lo, hi; bool wants, same;
+	byte phase, p, lo, hi, sel; bool wants, same;
 	{
 	skip;
 start:	atomic {
 		begins=1; f_made=1;
+		sel=1;
 #ifdef SELECT
-		if :: wants=1 :: !last -> wants=0 fi;
-#else
-		wants=1;
+		if :: skip :: sel=2 :: !last -> sel=0 fi;
 #endif
+		wants=WANTS(sel)
 		}
 	atomic {
 		m_has=f_has; m_gen=f_gen; m_pos=f_pos; m_left=f_left;
@@ -192,7 +201,7 @@ start:	atomic {
 #ifdef NEWALWAYS
 		same=1
 #else
-		same=(wants==f_wants)
+		same=(sel==f_sel)
 #endif
 		}
 #ifdef BYFILE
@@ -208,12 +217,17 @@ start:	atomic {
 		/* closed up to here, without being opened */
 		:: wants && access==REFUSED && (phase==STOPPED || phase==ENDED || m_left) ->
 			ogen=gen;
-			lo=(m_has -> m_pos : (same && !(NOTED && !m_skips) -> 0 : pub[gen]));
+			lo=(m_has -> m_pos : (same && !(NOTED && !SKIPPING) -> 0 : pub[gen]));
 			hi=pub[gen];
 			miss(lo, hi, SKIPPED);
 			m_has=1; m_gen=gen; m_pos=pub[gen]; m_left=0; m_noted=0; m_skips=0; lo=0; hi=0
-		:: wants && access==UNREADABLE && (phase==STOPPED || phase==ENDED || m_left) && !(NOTED) ->
-			m_noted=1; m_notedgen=gen; m_skips=(m_has || same)
+		:: wants && access==UNREADABLE && (phase==STOPPED || phase==ENDED) && !(NOTED) ->
+			m_noted=1; m_notedgen=gen;
+#ifdef NOTSTOPPED
+			m_skips=(same -> SKIPS : OUTSIDE)
+#else
+			m_skips=(same -> SKIPS : IFKNOWN)
+#endif
 #endif
 		:: wants && access==REFUSED && !m_has && (phase==FIRST || (phase==RECORDING && !same)) ->
 			m_has=1; m_gen=gen; m_pos=pub[gen]; m_noted=0; m_skips=0
@@ -223,7 +237,7 @@ start:	atomic {
 		:: !wants && access==OPEN && m_has && !m_left ->
 			ogen=gen; lo=m_pos; hi=pub[gen];
 			if
-			:: phase==STOPPED || phase==ENDED || (NOTED && m_skips) -> miss(lo, hi, SKIPPED)
+			:: phase==STOPPED || phase==ENDED || (NOTED && SKIPPING) -> miss(lo, hi, SKIPPED)
 			:: else -> miss(lo, hi, LOST)
 			fi;
 			m_pos=pub[gen]; m_left=1; m_noted=0; m_skips=0; lo=0; hi=0
@@ -239,7 +253,7 @@ start:	atomic {
 		:: else
 		fi };
 	if :: tell() :: skip fi;
-	group(RECORDING, wants);
+	group(RECORDING, sel);
 	do
 	:: atomic { open && cur<pub[ogen] ->
 		if
@@ -252,10 +266,10 @@ start:	atomic {
 			cur++
 		fi }
 	:: untold>0 -> tell()
-	:: true -> group(RECORDING, wants)
+	:: true -> group(RECORDING, sel)
 	/* it was removed: what is left of it is there */
 	:: atomic { open && ogen!=gen && cur==pub[ogen] && untold==0 -> skip };
-		group(RECORDING, wants);
+		group(RECORDING, sel);
 		atomic { open=0; m_has=0; m_left=0 }
 	:: atomic { wants && !open && access==OPEN && untold==0 ->
 		if :: m_has && m_gen!=gen -> m_has=0; m_left=0 :: else fi; open_it(lo, hi, RECORDING, 1, 1) }
@@ -267,9 +281,9 @@ start:	atomic {
 #ifndef REFUSEDOPEN
 		:: wants && !open && access==REFUSED ->
 			if :: m_has && m_gen!=gen -> m_has=0; m_left=0 :: else fi;
-			ogen=gen; lo=(m_has -> m_pos : (NOTED && !m_skips -> pub[gen] : 0)); hi=pub[gen];
+			ogen=gen; lo=(m_has -> m_pos : (NOTED && !SKIPPING -> pub[gen] : 0)); hi=pub[gen];
 			if
-			:: m_left || (NOTED && m_skips) -> miss(lo, hi, SKIPPED)
+			:: m_left || (NOTED && SKIPPING) -> miss(lo, hi, SKIPPED)
 			:: else -> miss(lo, hi, LOST)
 			fi;
 			m_has=1; m_gen=gen; m_pos=pub[gen]; m_left=0; m_noted=0; m_skips=0; lo=0; hi=0
@@ -284,15 +298,15 @@ start:	atomic {
 		:: else
 		fi };
 		if
-		:: true -> group(STOPPED, wants); f_index=1; atomic { open=0; goto start }
-		:: true -> group(ENDED, wants); f_index=1; break
-		:: true -> group(STOPPED, wants); f_index=1; break
+		:: true -> group(STOPPED, sel); f_index=1; atomic { open=0; goto start }
+		:: true -> group(ENDED, sel); f_index=1; break
+		:: true -> group(STOPPED, sel); f_index=1; break
 		fi
 	:: atomic { last && open && ogen==gen && cur==pub[ogen] && untold==0 && done -> skip };
-		group(ENDED, wants); f_index=1; break
+		group(ENDED, sel); f_index=1; break
 	od;
-out:	atomic { phase=0; p=0; wants=0; same=0; busy=0; begins=0; ends=0; open=0; killed=0 }
-	} unless { killed; atomic { killed=0; phase=0; p=0; lo=0; hi=0; wants=0; same=0; begins=0; ends=0; open=0; busy=0 } }
+out:	atomic { phase=0; p=0; sel=0; wants=0; same=0; busy=0; begins=0; ends=0; open=0; killed=0 }
+	} unless { killed; atomic { killed=0; phase=0; p=0; lo=0; hi=0; sel=0; wants=0; same=0; begins=0; ends=0; open=0; busy=0 } }
 }
 
 /* It publishes, and the thing changes */
@@ -302,7 +316,7 @@ active proctype World() {
 		class[AT(gen,pub[gen])]=(begins -> ANY :
 			(f_phase==FIRST -> O :
 			(f_noted && f_notedgen==gen -> ANY :
-			(!f_wants -> (f_has && f_left && f_gen==gen -> S : ANY) :
+			(!WANTS(f_sel) -> (f_has && f_left && f_gen==gen -> S : ANY) :
 			(ends -> SL :
 			(f_phase==RECORDING -> L : S))))));
 		pub[gen]++ }

@@ -18,7 +18,7 @@
 //! | unknown | none | is the thing's first one: it has come since, and all of it counts. In phase `First`, or if the selection was another one: it begins where the thing is |
 //! | followed | how far it is, and what is missing and not told | goes on there |
 //! | left | these, and `.left` | begins where the thing is: a recorder ran that did not want it, so what is missing is skipped |
-//! | noted | `unread.NAME`, with the file's identity | could not read it. It begins where the thing is once that can be read; or counts all before that as skipped, if none was to record |
+//! | noted | `unread.NAME`, with the file's identity | could not read it. `outside`: it begins where the thing is once that can be read. `skipped`, if none was to record: it counts all before that as skipped. `stopped`, the same after another selection: as `skipped` if the thing has positions, else as `outside` |
 //!
 //! proof/models/record_account.pml has a recorder that begins, takes, stops, starts, ends, and dies between any two
 //! of these steps.
@@ -203,6 +203,7 @@ impl Account {
         // Else it was made anew since.
         (identity?.0 == own).then_some(match what {
             SKIPPED => Noted::Skipped,
+            STOPPED => Noted::Stopped,
             _ => Noted::Outside,
         })
     }
@@ -216,6 +217,8 @@ impl Account {
         }
         let what = match entry.closing(None) {
             Closing::Not | Closing::Lost => return,
+            // Its number cannot be read, so nobody can tell whether the recorder before had it.
+            Closing::Outside if self.phase.is_skipping() => STOPPED,
             Closing::Outside => OUTSIDE,
             Closing::Skipped => SKIPPED,
         };
@@ -262,7 +265,20 @@ impl Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noted {
     Outside,
+    /// Skipped, if a recorder had it before; else outside.
+    Stopped,
     Skipped,
+}
+
+impl Noted {
+    /// Returns the same, once its number tells whether there are positions of it.
+    fn of(self, is_known: bool) -> Noted {
+        match (self, is_known) {
+            (Noted::Stopped, true) => Noted::Skipped,
+            (Noted::Stopped, false) => Noted::Outside,
+            (other, _) => other,
+        }
+    }
 }
 
 /// What the account says of one thing.
@@ -283,7 +299,7 @@ impl Entry<'_> {
         let (is_known, is_left) =
             instance.map_or((false, false), |instance| self.account.state_of(instance));
         if self.account.is_ending {
-            return match self.noted {
+            return match self.noted.map(|noted| noted.of(is_known)) {
                 Some(Noted::Outside) if !is_known => Closing::Outside,
                 Some(Noted::Skipped) => Closing::Skipped,
                 _ if is_left => Closing::Skipped,
@@ -308,7 +324,8 @@ impl Entry<'_> {
     /// Returns whether a thing without a position has come since there was an account.
     fn is_new(&self) -> bool {
         let Account { phase, is_complete, .. } = *self.account;
-        phase != Phase::First && is_complete && self.noted != Some(Noted::Outside)
+        let is_outside = self.noted.is_some_and(|noted| noted.of(false) == Noted::Outside);
+        phase != Phase::First && is_complete && !is_outside
     }
 
     /// Returns where the thing of that number begins.
@@ -323,7 +340,9 @@ impl Entry<'_> {
         Beginning {
             is_all_wanted: takes_rest && !is_left && (is_known || self.noted.is_none()),
             is_new: self.is_new(),
-            is_skipped: phase.is_skipping() || is_left || self.noted == Some(Noted::Skipped),
+            is_skipped: phase.is_skipping()
+                || is_left
+                || self.noted.is_some_and(|noted| noted.of(is_known) == Noted::Skipped),
         }
     }
 }
@@ -440,6 +459,6 @@ const SELECTION: &str = "selection";
 pub const LEFT: &str = "left";
 /// Before the name of a thing that could not be read.
 const UNREAD: &str = "unread.";
-/// How the messages count that such a thing had by then.
+/// How the messages count that such a thing had by then; or [`STOPPED`].
 const OUTSIDE: &str = "outside";
 const SKIPPED: &str = "skipped";

@@ -116,6 +116,40 @@ fn a_topic_made_anew_under_the_name_of_one_that_could_not_be_read_counts() {
     }
 }
 
+/// Both recorders want them, each with a selection of its own, and the second one could not read them at first.
+#[test]
+fn what_was_sent_between_two_selections_is_skipped_of_what_the_first_had_and_counts_nowhere_else() {
+    let place = Place::new("account-selections");
+    let (_other, first, second) = (topic(&place, "a"), topic(&place, "t"), topic(&place, "u"));
+    let publishers = [&first, &second].map(|topic| topic.publisher().expect("a ring"));
+    let begin = |topics: &[&str], names: &str| {
+        let args = [topics, &["--as", "rec", "-o", "out.mcap", "--flush", "5ms"], &["--resume"]];
+        let recorder = place.record(&args.concat(), names.split(' ').count());
+        serves(&place);
+        recorder
+    };
+    publish(&publishers[1], 0..10);
+    let recorder = begin(&["a", "t"], "a t");
+    publish(&publishers[0], 0..10);
+    has(&place, "out.mcap", "t", 9);
+    recorder.end();
+    publishers.iter().for_each(|publisher| publish(publisher, 10..110));
+    let unreadable = ["t", "u"].map(|name| Unreadable::make(&place, name));
+    let mut recorder = begin(&["a", "t", "u"], "a");
+    recorder.kill();
+    let recorder = begin(&["a", "t", "u"], "a");
+    drop(unreadable);
+    assert!(eventually(|| [&first, &second].iter().all(|topic| topic.subscribers().len() == 1)));
+    publishers.iter().for_each(|publisher| publish(publisher, 110..111));
+    ["t", "u"].iter().for_each(|name| has(&place, "out.mcap", name, 110));
+    recorder.end();
+    let [found, lost, skipped] = sums(&place, "t");
+    assert_eq!((found + skipped, lost), (111, 0), "{found} are there");
+    assert!(skipped > 0, "more were sent than the ring has");
+    // What the first one did not want, nobody was to record.
+    assert_eq!(sums(&place, "u"), [1, 0, 0]);
+}
+
 /// Its words can be read, or not, at the start.
 #[test]
 fn what_was_sent_before_a_start_that_could_not_open_the_topic_is_skipped() {
