@@ -21,9 +21,9 @@ use crate::fault::Fault;
 const CHUNK: u8 = 0x06;
 const MESSAGE_INDEX: u8 = 0x07;
 const CHUNK_INDEX: u8 = 0x08;
-/// What stands in a chunk before a payload: the record's head, and the message's.
+/// The bytes before a payload in a chunk: the record's head, and the message's.
 const BEFORE_PAYLOAD: u64 = 9 + 22;
-/// What stands in a message index before its entries, and how long each of these is: a time, and a place.
+/// The bytes before the entries of a message index, and the length of an entry: a time, and a place.
 const BEFORE_ENTRIES: u64 = 2 + 4;
 const ENTRY: u64 = 8 + 8;
 

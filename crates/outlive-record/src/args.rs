@@ -211,7 +211,7 @@ impl Args {
     /// Returns the command that may be meant, if only one name is given and looks like a command.
     pub fn mistyped_verb(&self) -> Option<&'static str> {
         let [name] = &self.topics[..] else { return None };
-        // Whoever writes a name behind '--' means a topic.
+        // A name behind '--' is a topic's.
         if self.is_behind_dashes || VERBS.contains(&name.as_str()) {
             return None;
         }
