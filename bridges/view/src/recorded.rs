@@ -436,6 +436,7 @@ fn complete(path: &Path, mut outline: Outline) -> Result<Outline, Error> {
 pub fn failure(path: &Path, error: Error) -> Failure {
     match &error {
         Error::Io { error: cause, .. } => Failure::new(code_of_io(cause), &error),
+        Error::NoRecording { .. } => Failure::new(Code::NotFound, error),
         Error::NotMcap { .. } | Error::OtherVersion { .. } => Failure::new(Code::BadInput, error),
         _ => Failure::new(Code::BadInput, format!("{}: {error}", path.display())),
     }

@@ -1,7 +1,7 @@
 //! Messages from files into a file: channels and schemas get the numbers that they have there.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use outlive_mcap::{
     Header, Item, Message, MessageHeader, Numbering, POSITIONS, Positions, Reader, Writer,
@@ -141,15 +141,53 @@ impl Target {
 
     /// Writes the file's end, gives the file its name, and says how much is in it.
     pub fn keep(self, output: Output, common: &Common) -> Result<(), Failure> {
-        let messages = self.messages;
+        let (messages, events) = (self.recorded, self.events());
         self.finish()?;
         output.keep()?;
-        say(common, json!({"messages": messages}), || counted(messages, "message"))
+        say(common, json!({"messages": messages, "events": events}), || told(messages, events))
+    }
+
+    /// Returns how many of the messages are recorders' own events.
+    pub fn events(&self) -> u64 {
+        self.messages - self.recorded
     }
 }
 
+/// Says how many messages were recorded, and how many are events.
+pub fn told(messages: u64, events: u64) -> String {
+    match events {
+        0 => counted(messages, "message"),
+        _ => format!(
+            "{}, and {} of the recorder",
+            counted(messages, "message"),
+            counted(events, "event")
+        ),
+    }
+}
+
+/// Takes over all that is chosen of files, one after another, into a file that is made with the first one's profile;
+/// the first fault ends it.
+pub fn files(
+    files: &[PathBuf],
+    make: impl FnOnce(&str) -> Result<Target, Failure>,
+    choice: &Choice<'_>,
+) -> Result<Target, Failure> {
+    let mut make = Some(make);
+    let mut target = None;
+    for file in files {
+        let (mut reader, header) = open(file)?;
+        if let Some(make) = make.take() {
+            target = Some(make(&header.profile)?);
+        }
+        if let Some(target) = &mut target {
+            all(&mut reader, target, choice)?;
+        }
+    }
+    target.ok_or_else(|| Failure::new(Code::NotFound, "no file was named"))
+}
+
 /// Takes over all of a reader's file that is chosen; the first fault ends it.
-pub fn all(reader: &mut Reader, target: &mut Target, choice: &Choice<'_>) -> Result<(), Failure> {
+fn all(reader: &mut Reader, target: &mut Target, choice: &Choice<'_>) -> Result<(), Failure> {
     let mut numbering = Numbering::default();
     while let Some(item) = reader.next()? {
         target.take(&mut numbering, item, choice)?;

@@ -41,6 +41,7 @@ impl From<Error> for Failure {
         let code = match &error {
             Error::Io { error, .. } => code_of_io(error),
             Error::NoSpace { .. } => Code::NoSpace,
+            Error::NoRecording { .. } => Code::NotFound,
             Error::Locked { .. } => Code::Busy,
             Error::NotMcap { .. }
             | Error::OtherVersion { .. }
@@ -50,7 +51,7 @@ impl From<Error> for Failure {
             _ => Code::System,
         };
         let hint = match code {
-            Code::Damaged => "; 'outlive bag recover' saves what is whole",
+            Code::Damaged => "; 'outlive bag recover FILE -o NEW' saves what is whole",
             _ => "",
         };
         Failure::new(code, format!("{error}{hint}"))

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use outlive_mcap::files_of;
 
+use crate::exit::Failure;
+
 /// The files.
 #[derive(Args, Debug)]
 pub struct FilesArgs {
@@ -29,5 +31,31 @@ impl FilesArgs {
             all.extend(found.into_iter().filter(|file| file == name || !self.files.contains(file)));
         }
         all
+    }
+}
+
+/// One recording.
+#[derive(Args, Debug)]
+pub struct RecordingArgs {
+    /// The file. drive.mcap stands for all files of its recording: drive_0.mcap, drive_1.mcap and so on
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The named file, and not the further ones of its recording
+    #[arg(long)]
+    exact: bool,
+}
+
+impl RecordingArgs {
+    /// Returns its files, in their order.
+    pub fn all(&self) -> Result<Vec<PathBuf>, Failure> {
+        match self.exact {
+            true => Ok(vec![self.file.clone()]),
+            false => Ok(files_of(&[&self.file])?),
+        }
+    }
+
+    /// Returns the name that was given.
+    pub fn name(&self) -> std::path::Display<'_> {
+        self.file.display()
     }
 }

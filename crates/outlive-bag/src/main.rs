@@ -2,7 +2,9 @@
 
 mod copy;
 mod exit;
+mod fault;
 mod files;
+mod indexes;
 mod output;
 mod survey;
 mod verbs;

@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use outlive_mcap::{Compression, Options, Sync, Writer};
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use outlive_mcap::{Compression, Options, Sync, Writer, with_ending};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::exit::{Code, Failure};
@@ -14,12 +15,17 @@ use crate::exit::{Code, Failure};
 /// Where the result goes.
 #[derive(Args, Debug)]
 pub struct OutputArgs {
-    /// Write the result into this file
-    #[arg(short, long, value_name = "FILE")]
+    /// Write the result into this file, also without '.mcap'
+    #[arg(short, long, value_name = "FILE.mcap", value_parser = file_name())]
     pub output: PathBuf,
     /// Replace a file that is there
     #[arg(long)]
     pub force: bool,
+}
+
+/// Reads the name of a file of ours.
+pub fn file_name() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| with_ending(&path))
 }
 
 /// A file that has its name only when it is whole.

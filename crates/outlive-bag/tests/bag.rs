@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlive_mcap::{Item, MessageHeader, Options, Positions, Reader, Writer};
+use outlive_mcap::{Item, MessageHeader, Options, Positions, Reader, Scan, Step, Writer};
 
 /// A folder of a test's own, which goes with it.
 struct Folder(PathBuf);
@@ -52,7 +52,8 @@ fn info_and_check_take_several_files() {
     let said = expect(1, &["check", &good, &open, &good]);
     assert!(said.contains(&format!("{open}: the file is not finished")), "{said}");
     assert!(said.contains("1 fault in") && said.contains("1 of 3 files"), "{said}");
-    assert_eq!(expect(0, &["check", &good, &good]), "");
+    assert_eq!(expect(0, &["check", &good, &good]), "no fault in 2 files\n");
+    assert_eq!(expect(0, &["check", "--json", &good]), "");
     let said = expect(1, &["check", "--json", &good, &open]);
     let line: serde_json::Value =
         serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
@@ -93,7 +94,7 @@ fn a_message_of_the_latest_time_is_copied() {
         [&["convert"][..], &["recover"], &["filter", "--topics", "t"], &["cut", "--start", "0s"]]
     {
         let said = expect(0, &[verb, &["--force", &from, "-o", &to]].concat());
-        assert!(said.starts_with("2 messages"), "{verb:?}: {said}");
+        assert_eq!(said, "2 messages\n", "{verb:?}");
     }
 }
 
@@ -252,8 +253,19 @@ fn a_recorders_events_are_kept_apart() {
         assert!(text.contains(told), "'{told}' is not in {text}");
     }
     expect(0, &["check", &file]);
+    // They count apart where a file is written, too.
+    for verb in ["merge", "convert", "recover"] {
+        let second: &[&str] = if verb == "merge" { &[&file] } else { &[] };
+        let words = [&[verb, &file][..], second, &["-o", &out, "--force"]].concat();
+        let said = expect(0, &words);
+        let (messages, all) = (2 * (1 + second.len()), 4 * (1 + second.len()));
+        assert_eq!(said, format!("{messages} messages, and {messages} events of the recorder\n"));
+        let said = expect(0, &[&words[..], &["--json"]].concat());
+        assert!(said.contains(&format!("\"events\":{messages}")), "{said}");
+        assert_eq!(read(&out).len(), all);
+    }
     // Times count from the first of them.
-    expect(0, &["cut", &file, "--start", "5s", "--end", "11s", "-o", &out]);
+    expect(0, &["cut", &file, "--start", "5s", "--end", "11s", "-o", &out, "--force"]);
     assert_eq!(read(&out), [("t".to_owned(), 170_000_000_000, "{}".to_owned())]);
     // Events alone are nothing.
     let told = expect(6, &["cut", &file, "--start", "60s", "-o", &out, "--force"]);
@@ -286,7 +298,160 @@ fn the_name_of_a_recording_stands_for_all_of_its_files() {
     assert_eq!(read(&out).len(), 60);
     let told = expect(2, &["merge", &first, "-o", &out]);
     assert!(told.contains("two or more"), "{told}");
-    expect(6, &["filter", &night, "-o", &out, "--force"]);
+    // One after another.
+    let out_args = ["-o", &out, "--force"];
+    for (words, messages) in [
+        (&["convert"][..], 60),
+        (&["filter", "--regex", "x"], 30),
+        (&["cut", "--start", "1s"], 30),
+        (&["cut", "--end", "1s"], 30),
+    ] {
+        let one = bag(&[words, &["--exact", &first][..], &out_args].concat());
+        let all = format!("{messages} messages");
+        assert!(!String::from_utf8_lossy(&one.stdout).starts_with(&all), "{words:?}");
+        let said = expect(0, &[words, &[&night], &out_args[..]].concat());
+        assert_eq!(said, format!("{messages} messages\n"), "{words:?}");
+        assert_eq!(read(&out).len(), messages);
+        expect(0, &["check", &out]);
+        let said = expect(6, &[words, &["--exact", &night], &out_args].concat());
+        assert!(said.contains("night.mcap"), "{said}");
+    }
+    assert_eq!(expect(0, &["convert", "--to", "jsonl", &night]).lines().count(), 60);
+    let said = expect(2, &["recover", &night, "--in-place"]);
+    assert!(said.contains("a recording of 3 files") && said.contains("night_10.mcap"), "{said}");
+    let said = expect(6, &["filter", &folder.file("day"), "--not", "x", "-o", &out, "--force"]);
+    assert!(said.contains("neither") && said.contains("day_0.mcap"), "{said}");
+}
+
+#[test]
+fn a_filter_without_any_and_names_that_end_otherwise_are_refused() {
+    let folder = Folder::new();
+    let file = folder.file("a.mcap");
+    write(&file, ["x", "y"], 10, true);
+    let told = expect(2, &["filter", &file, "-o", &folder.file("b")]);
+    assert!(told.contains("--topics, --regex or --not"), "{told}");
+    let told = expect(2, &["filter", &file, "--not", "x", "-o", &folder.file("b.mcpa")]);
+    assert!(told.contains("'.mcpa'") && told.contains("b.mcap"), "{told}");
+    assert_eq!(folder.names(), ["a.mcap"]);
+    expect(0, &["filter", &file, "--not", "x", "-o", &folder.file("b")]);
+    expect(0, &["recover", &file, "-o", &folder.file("c")]);
+    assert_eq!(folder.names(), ["a.mcap", "b.mcap", "c.mcap"]);
+    for size in ["500", "0", "x", "2T"] {
+        expect(2, &["convert", &file, "--chunk-size", size, "-o", &folder.file("d")]);
+    }
+}
+
+/// Which process it is, the kernel's list of locks says.
+#[test]
+fn a_file_that_is_being_written_is_no_dead_writers() {
+    let folder = Folder::new();
+    let file = folder.file("a.mcap");
+    let mut writer: Writer = Writer::create(&file, Options::default()).expect("a new file");
+    let channel_id = writer.add_channel(0, "t", "", &BTreeMap::new()).expect("a channel");
+    let header = MessageHeader { channel_id, sequence: 0, log_time: 1, publish_time: 1 };
+    writer.put(&header, b"x").expect("room");
+    writer.flush(&Positions::new()).expect("room");
+    let own = format!("process {} writes", std::process::id());
+    let said = expect(1, &["check", &file]);
+    assert!(said.contains(&own) && said.contains("1 fault in"), "{said}");
+    // In the middle of a group.
+    let is_within = |cut: &str| cut.contains("ends in the middle");
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&file)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, &[6, 200, 0, 0]))
+        .expect("written");
+    let said = expect(1, &["check", &file]);
+    assert!(said.contains(&own) && !is_within(&said), "{said}");
+    assert!(expect(0, &["info", &file]).contains(&own), "info");
+    let line = |words: &[&str]| {
+        serde_json::from_str::<serde_json::Value>(&expect(0, words)).expect("JSON")
+    };
+    let told = line(&["info", "--json", &file]);
+    assert_eq!((&told["writer"], &told["finished"]), (&std::process::id().into(), &false.into()));
+    let said = expect(12, &["recover", "--in-place", &file]);
+    assert!(said.contains(&own), "{said}");
+    drop(writer);
+    let said = expect(1, &["check", &file]);
+    assert!(is_within(&said) && said.contains("recover --in-place"), "{said}");
+    assert!(expect(0, &["info", &file]).contains("recover --in-place"), "info");
+    expect(1, &["recover", "--in-place", &file]);
+    assert!(line(&["info", "--json", &file])["writer"].is_null());
+}
+
+/// The places of the records with that opcode.
+fn records(path: &str, opcode: u8) -> Vec<usize> {
+    let path: std::sync::Arc<Path> = Path::new(path).into();
+    let file = std::sync::Arc::new(fs::File::open(&path).expect("there"));
+    let mut scan = Scan::new(&file, &path).expect("a recording");
+    let mut found = Vec::new();
+    while let Step::Record(place) = scan.step().expect("readable") {
+        found.extend((place.op == opcode).then_some(place.offset as usize));
+    }
+    found
+}
+
+#[test]
+fn message_indexes_are_compared_with_their_chunks() {
+    let folder = Folder::new();
+    let (whole, file) = (folder.file("whole.mcap"), folder.file("a.mcap"));
+    write(&whole, ["x", "y"], 40, true);
+    let bytes = fs::read(&whole).expect("the file");
+    let (chunks, indexes) = (records(&whole, 6), records(&whole, 7));
+    assert_eq!((chunks.len(), indexes.len()), (4, 8));
+    let check = |bytes: &[u8]| {
+        fs::write(&file, bytes).expect("room");
+        expect(1, &["check", &file])
+    };
+    let changed = |at: usize, to: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        check(&bytes)
+    };
+    // A head of 9 bytes, the channel, the length of the entries, and of each the time and the place.
+    let (second, chunk) = (indexes[2], chunks[1]);
+    let said = changed(second + 15, &7_u64.to_le_bytes());
+    let told =
+        format!("the message index at byte {second} has a message of 'x' (channel 1) at byte");
+    assert!(said.contains(&told) && said.contains("with the log time 7: there is none"), "{said}");
+    assert!(
+        said.contains(&format!("the chunk at byte {chunk}")) && said.contains("1 fault in"),
+        "{said}"
+    );
+    let said = changed(second + 23, &1_u64.to_le_bytes());
+    assert!(said.contains("at byte 1 of the chunk"), "{said}");
+    let said = changed(second + 11, &0_u32.to_le_bytes());
+    assert!(said.contains("is not as long as it says"), "{said}");
+    // As of the other channel: one is there twice, and one never.
+    let said = changed(second + 9, &2_u16.to_le_bytes());
+    let told =
+        format!("the chunk at byte {chunk} has messages of 'x' (channel 1), and no message index");
+    assert!(said.contains(&told), "{said}");
+    assert!(said.contains("the index has the message index of 'x'"), "{said}");
+    // A file without its index has message indexes, too.
+    let end = records(&whole, 0x0f)[0];
+    let mut dead = bytes[..end].to_vec();
+    dead[second + 15] ^= 1;
+    let said = check(&dead);
+    assert!(said.contains("not finished") && said.contains("2 faults in"), "{said}");
+    // The index's own records of these, whose checksum is left out.
+    let mut lies = bytes.clone();
+    let footer = records(&whole, 2)[0];
+    lies[footer + 25..footer + 29].fill(0);
+    let first = records(&whole, 8)[0];
+    lies[first + 9 + 36 + 2] ^= 1;
+    let said = check(&lies);
+    let told = format!("it is at byte {}", indexes[0]);
+    assert!(said.contains(&told) && said.contains("1 fault in"), "{said}");
+    // Like ones are one line.
+    let mut lies = bytes.clone();
+    for index in &indexes {
+        lies[index + 15] ^= 1;
+    }
+    let said = check(&lies);
+    assert!(said.contains("3 more faults like it, the last at byte"), "{said}");
+    assert!(said.contains("8 faults in"), "{said}");
+    assert_eq!(expect(1, &["check", "--json", &file]).matches("\"fault\"").count(), 8);
 }
 
 #[test]
@@ -375,7 +540,7 @@ fn a_file_of_others_is_recovered() {
     assert!(read(&file).len() > 5, "{}", read(&file).len());
     expect(0, &["check", &file]);
     // The profile stays.
-    expect(0, &["filter", &file, "-o", &out]);
+    expect(0, &["filter", &file, "--topics", "c", "-o", &out]);
     assert!(expect(0, &["info", &out]).contains("profile:      ros2\n"));
 }
 
@@ -460,7 +625,7 @@ fn files_are_merged_by_time_and_converted() {
     assert!(merged.is_sorted_by_key(|(_, time, _)| *time));
     expect(2, &["merge", &a, "-o", &out]);
     for compress in ["zstd", "lz4", "none"] {
-        let size = ["--chunk-size", "500", "--force"];
+        let size = ["--chunk-size", "500B", "--force"];
         expect(0, &[&["convert", &out, "--compress", compress, "-o", &packed][..], &size].concat());
         expect(0, &["check", &packed]);
         assert_eq!(read(&packed), merged);

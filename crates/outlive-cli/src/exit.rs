@@ -8,6 +8,7 @@ use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, RecvError, SendError, WaitError};
 
 use crate::names;
+use outlive_program::budget_behind;
 
 /// What a run of the program came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +273,8 @@ impl From<Error> for Failure {
             _ => None,
         };
         let meant = similar.map(|name| format!(" (is '{}' meant?)", name.escape_debug()));
-        Failure::new(code_of(&error), format!("{error}{}", meant.unwrap_or_default()))
+        let more = meant.or_else(|| budget_behind(&error)).unwrap_or_default();
+        Failure::new(code_of(&error), format!("{error}{more}"))
     }
 }
 

@@ -25,10 +25,17 @@ pub enum Error {
         /// What the system said.
         error: io::Error,
     },
+    /// No file has this name, and no recording of several files.
+    NoRecording {
+        /// The name.
+        path: PathBuf,
+    },
     /// Another process writes this file.
     Locked {
         /// The file.
         path: PathBuf,
+        /// That process, if this one can see it.
+        pid: Option<u32>,
     },
     /// The file does not begin as an MCAP file.
     NotMcap {
@@ -127,8 +134,19 @@ impl fmt::Display for Error {
                  elsewhere",
                 path.display()
             ),
-            Error::Locked { path } => {
-                write!(f, "another process writes {}: wait until it has ended", path.display())
+            Error::NoRecording { path } => {
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                let number = path.with_file_name(format!("{stem}_0.mcap"));
+                write!(f, "there is no file {}", path.display())?;
+                match path.extension() {
+                    None => write!(f, ", and neither {}.mcap nor", path.display())?,
+                    Some(_) => write!(f, ", and no recording of several files, which begins with")?,
+                }
+                write!(f, " {}", number.display())
+            }
+            Error::Locked { path, pid } => {
+                let process = pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+                write!(f, "{process} writes {}: wait until it has ended", path.display())
             }
             Error::NotMcap { path } => write!(f, "{} is not an MCAP file", path.display()),
             Error::OtherVersion { path, version } => write!(

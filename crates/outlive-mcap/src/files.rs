@@ -11,6 +11,25 @@ use crate::read::{Item, Reader};
 /// Stands between the library's name and the recording's in the header of a file that `outlive record` writes.
 pub const RECORDING: &str = ", recording ";
 
+/// Returns a path as a file of ours is called: one without an ending gets `.mcap`.
+///
+/// # Errors
+/// A text: the name has another ending, which would be a typing error more often than a wish; or it is a folder's.
+pub fn with_ending(path: &Path) -> Result<PathBuf, String> {
+    if path.is_dir() || path.file_name().is_none() {
+        return Err(format!("{} is a folder: name a file in it", path.display()));
+    }
+    match path.extension() {
+        Some(ending) if ending == "mcap" => Ok(path.to_owned()),
+        Some(ending) => Err(format!(
+            "the name ends in '.{}', and a recording's in .mcap, as in {}",
+            ending.to_string_lossy().escape_debug(),
+            path.with_extension("mcap").display()
+        )),
+        None => Ok(path.with_extension("mcap")),
+    }
+}
+
 /// Returns the files that these names stand for, each once.
 ///
 /// | the name | stands for |
@@ -24,7 +43,8 @@ pub const RECORDING: &str = ", recording ";
 /// of their numbers.
 ///
 /// # Errors
-/// [`Error::Io`] if there is neither such a file nor one with a number, or if the folder cannot be read.
+/// [`Error::NoRecording`] if there is neither such a file nor one with a number; [`Error::Io`] if the folder cannot be
+/// read.
 pub fn files_of<P: AsRef<Path>>(names: &[P]) -> Result<Vec<PathBuf>, Error> {
     let mut known = BTreeSet::new();
     let mut files = Vec::new();
@@ -58,7 +78,7 @@ fn files_of_one(name: &Path) -> Result<Vec<PathBuf>, Error> {
     // What no header says may be what a tool made of such files.
     files.retain(|file| recording_of(file).is_none_or(|recording| recording == own));
     if files.is_empty() {
-        return Err(io("open", name, ErrorKind::NotFound.into()));
+        return Err(Error::NoRecording { path: name.to_owned() });
     }
     Ok(files)
 }

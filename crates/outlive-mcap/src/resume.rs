@@ -10,9 +10,10 @@ use mcap::records::{Record, op};
 
 use crate::contents::Contents;
 use crate::error::Error;
+use crate::lock::lock;
 use crate::record;
 use crate::scan::{Place, Scan, Step};
-use crate::write::{Options, POSITIONS, Positions, Writer, lock};
+use crate::write::{Options, POSITIONS, Positions, Writer};
 
 /// A header that says it is longer is damaged, and not cut off.
 const LONGEST_HEADER: u64 = 64 << 10;

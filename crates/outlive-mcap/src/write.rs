@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use mcap::MAGIC;
 use mcap::records::{AttachmentHeader, ChunkHeader, Header, MessageHeader, op};
-use rustix::fs::FlockOperation;
 
 use crate::contents::{Contents, check_size, map_len};
 use crate::error::Error;
 use crate::group::{COPIED, Group};
+use crate::lock::lock;
 use crate::put::write_all_at;
 use crate::record::{self, MAX_CHUNK, MAX_SMALL};
 
@@ -514,15 +514,6 @@ impl<O: AsRef<[u8]>> Writer<O> {
             self.torn = false;
         }
         Ok(())
-    }
-}
-
-/// Locks the file until it is closed, as it is when its writer dies.
-pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { path: path.to_owned() }),
-        Err(errno) => Err(Error::io("lock", path, errno.into())),
     }
 }
 

@@ -3,6 +3,7 @@
 use outlive::{Domain, Error, RecvError, SendError};
 
 use crate::exit::{Code, Failure};
+use crate::figures::bytes;
 
 /// Opens the domain that `--domain` and `--group` name: a name, or a path, which has a '/' in it. Without
 /// them, or where they are empty, the environment and the configuration file say which. `creates`: one
@@ -57,8 +58,25 @@ fn code_of(error: &Error) -> Code {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::new(code_of(&error), error)
+        let budget = budget_behind(&error).unwrap_or_default();
+        Failure::new(code_of(&error), format!("{error}{budget}"))
     }
+}
+
+/// Returns what to say behind an error of no room if the domain's budget is the limit: as 'outlive doctor' says it.
+pub fn budget_behind(error: &Error) -> Option<String> {
+    let Error::NoSpace { path, wanted } = error else { return None };
+    // The file is in the domain's folder, or it is that folder.
+    let folder = [path.as_path(), path.parent()?].into_iter().find(|path| path.is_dir())?;
+    let domain = Domain::options().open_at(folder).ok()?;
+    let (most, taken) = (domain.max_bytes().ok()??, domain.allocated_bytes().ok()?);
+    (taken.saturating_add(*wanted) > most).then(|| {
+        format!(
+            "; of the domain's budget, {} of {} are taken: 'outlive domain create --max-bytes SIZE' gives more",
+            bytes(taken),
+            bytes(most)
+        )
+    })
 }
 
 impl From<RecvError> for Failure {

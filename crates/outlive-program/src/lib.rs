@@ -17,6 +17,6 @@ pub mod size;
 mod supervisor;
 
 #[cfg(feature = "domain")]
-pub use domain::open_domain;
+pub use domain::{budget_behind, open_domain};
 pub use signals::{block_ending_signals, block_signals};
 pub use supervisor::Supervisor;

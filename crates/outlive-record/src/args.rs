@@ -1,9 +1,12 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{ArgGroup, CommandFactory, Parser, Subcommand, ValueEnum};
 use outlive_program::names::nearest;
 use outlive_program::{duration, size};
 use outlive_record::snapshot::LEAST;
@@ -22,21 +25,25 @@ use serde_json::json;
 /// SIGUSR1, 'outlive record trigger' or, with --on-death, a publisher's death, it writes them into a file.
 /// They survive the recorder's own death.
 ///
-/// To record a topic that has the name of a command, write it behind '--': 'outlive record -- trigger'.
+/// To record a topic that has the name of a command, write it behind '--', and options before that: 'outlive
+/// record -o FILE.mcap -- stop'.
 #[derive(Clone, Parser, Debug)]
 #[command(name = "outlive-record", bin_name = "outlive record", version)]
-#[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
+#[command(subcommand_negates_reqs = true)]
 #[command(group = ArgGroup::new("which").required(true).args(["topics", "all", "regex"]))]
 #[command(after_long_help = "Examples:\n  \
     outlive record --all -o drive.mcap\n  \
     outlive record camera.front lidar --as night --split 1G\n  \
     outlive record --regex '^camera' --compress zstd --max-rate 10\n  \
+    outlive record -o FILE.mcap -- stop      # the topic 'stop'; options stand before the two dashes\n  \
     outlive record --all --queues --states --services -o everything.mcap\n  \
     outlive record --all --as box --snapshot 30s --on-death\n  \
     outlive record trigger --as box --reason 'it fell over'")]
 pub struct Args {
     #[command(subcommand)]
     pub verb: Option<Verb>,
+    #[arg(skip)]
+    is_behind_dashes: bool,
     /// The topics to record
     #[arg(value_name = "TOPIC")]
     topics: Vec<String>,
@@ -55,8 +62,9 @@ pub struct Args {
     /// Also record services of those names: which calls were made, how they ended and how long they took
     #[arg(long)]
     services: bool,
-    /// The file; with --split FILE_0.mcap, FILE_1.mcap and so on [default: outlive.mcap; with --as, NAME.mcap]
-    #[arg(long, short = 'o', value_name = "FILE.mcap")]
+    /// The file, also without '.mcap'; with --split FILE_0.mcap, FILE_1.mcap and so on
+    /// [default: outlive.mcap; with --as, NAME.mcap]
+    #[arg(long, short = 'o', value_name = "FILE.mcap", value_parser = file_name())]
     output: Option<PathBuf>,
     /// The recorder's name: if it is killed, the next recorder of that name continues
     #[arg(long = "as", value_name = "NAME", value_parser = name)]
@@ -70,7 +78,7 @@ pub struct Args {
     /// Lose messages rather than let publishers wait
     #[arg(long)]
     best_effort: bool,
-    /// Begin the next file at this size, or after this time
+    /// Begin the next file at this size (64K or more), or after this time: 10M is a size, 10m ten minutes
     #[arg(long, value_name = "SIZE|TIME", value_parser = split)]
     split: Vec<SplitAt>,
     /// Keep the last N files, and remove older ones
@@ -130,8 +138,9 @@ pub enum Verb {
         /// Why the snapshot is taken; the text is written into the file
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// The snapshot's name, in the folder of the recorder's files [default: the recorder's file with the time]
-        #[arg(long, short = 'o', value_name = "NAME")]
+        /// The snapshot's name, in the folder of the recorder's files, also without '.mcap' [default: the
+        /// recorder's file with the time]
+        #[arg(long, short = 'o', value_name = "NAME", value_parser = snapshot_name)]
         output: Option<String>,
     },
     /// Begin the next file of a recorder that is stopped
@@ -152,7 +161,7 @@ const VERBS: [&str; 5] = ["start", "stop", "status", "split", "trigger"];
 /// Which recorder.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Which {
-    /// The recorder's name; optional if there is only one
+    /// The recorder's name: needed if several run, or if none runs and several were killed
     #[arg(long = "as", value_name = "NAME", value_parser = name)]
     pub name: Option<String>,
     /// How long to wait for the recorder's answer
@@ -174,6 +183,26 @@ enum Compress {
 }
 
 impl Args {
+    /// Reads the command line of this process.
+    pub fn of_process() -> Args {
+        Args::of(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn of(words: Vec<OsString>) -> Result<Args, clap::Error> {
+        let is_behind_dashes = words.iter().any(|word| word == "--");
+        let args = Args { is_behind_dashes, ..Args::try_parse_from(words)? };
+        match args.topics.iter().find(|name| is_option(name)) {
+            None => Ok(args),
+            Some(option) => {
+                let text = format!(
+                    "'{option}' stands behind '--', where all words are topics: options go before it, as in 'outlive \
+                     record -o FILE.mcap -- stop' (--regex records a topic of that name)"
+                );
+                Err(Args::command().error(ErrorKind::UnknownArgument, text))
+            }
+        }
+    }
+
     /// The topics that are named.
     pub fn topics(&self) -> &[String] {
         &self.topics
@@ -182,8 +211,8 @@ impl Args {
     /// Returns the command that may be meant, if only one name is given and looks like a command.
     pub fn mistyped_verb(&self) -> Option<&'static str> {
         let [name] = &self.topics[..] else { return None };
-        // It stood behind '--': its writer knows that it is a command's.
-        if VERBS.contains(&name.as_str()) {
+        // A name behind '--' is a topic's.
+        if self.is_behind_dashes || VERBS.contains(&name.as_str()) {
             return None;
         }
         let nearest = nearest(name, VERBS.into_iter().map(str::to_owned))?;
@@ -267,28 +296,45 @@ impl Args {
     }
 }
 
+/// Returns whether a word is one of the recorder's options.
+fn is_option(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    Args::command().get_arguments().any(|arg| {
+        let is_long = arg.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long));
+        is_long || arg.get_short().is_some_and(|short| name == format!("-{short}"))
+    })
+}
+
+fn file_name() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| outlive_mcap::with_ending(&path))
+}
+
+fn snapshot_name(text: &str) -> Result<String, String> {
+    // What else is wrong with it, the recorder says.
+    let path = outlive_mcap::with_ending(Path::new(text))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// The shortest file: of many shorter ones, most would hold little but their own beginnings.
+const LEAST_SPLIT: u64 = 64 << 10;
+
 fn split(text: &str) -> Result<SplitAt, String> {
     if let Ok(span) = duration::more_than_none(text)
         && text.ends_with(['s', 'm', 'h', 'd', 'n'])
     {
         return Ok(SplitAt::Span(span));
     }
-    match size::parse(text) {
-        Ok(0) => Err("more than 0 is needed".to_owned()),
-        Ok(bytes) => Ok(SplitAt::Bytes(bytes)),
-        Err(_) => Err("a size as in 500M or 2G, or a time as in 90s, 10m or 1h".to_owned()),
-    }
+    size::with_unit(text, LEAST_SPLIT).map(SplitAt::Bytes).map_err(|why| {
+        format!("{why}, or a time as in 90s, 10m or 1h (10M is a size, 10m ten minutes)")
+    })
 }
 
 fn snapshot(text: &str) -> Result<(Duration, Option<u64>), String> {
     let (span, bytes) = match text.split_once(',') {
-        Some((span, bytes)) => (span, Some(size::parse(bytes)?)),
+        Some((span, bytes)) => (span, Some(size::with_unit(bytes, LEAST)?)),
         None => (text, None),
     };
-    match bytes {
-        Some(bytes) if bytes < LEAST => Err("at least 1M is needed".to_owned()),
-        bytes => Ok((duration::more_than_none(span)?, bytes)),
-    }
+    Ok((duration::more_than_none(span)?, bytes))
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -311,15 +357,48 @@ fn rate(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
 
+    fn read(words: &[&str]) -> Result<Args, clap::Error> {
+        Args::of(["record"].iter().chain(words).map(OsString::from).collect())
+    }
+
     #[test]
     fn a_command_with_a_typing_error_is_found() {
-        let meant =
-            |names: &[&str]| Args::parse_from([&["record", "--"], names].concat()).mistyped_verb();
-        for (name, verb) in [("satus", "status"), ("triger", "trigger"), ("spilt", "split")] {
+        let meant = |names: &[&str]| read(names).expect("topics").mistyped_verb();
+        let all =
+            [("satus", "status"), ("triger", "trigger"), ("spilt", "split"), ("stpo", "stop")];
+        for (name, verb) in all {
             assert_eq!(meant(&[name]), Some(verb));
+            assert_eq!(meant(&["--", name]), None, "a topic: it stands behind two dashes");
         }
-        assert_eq!(meant(&["stop"]), None, "behind two dashes");
         assert_eq!((meant(&["lidar"]), meant(&["satus", "lidar"])), (None, None));
+    }
+
+    #[test]
+    fn options_behind_two_dashes_are_refused_and_those_before_them_are_not() {
+        let args = read(&["-o", "f", "--", "stop", "-x", "--other"]).expect("three topics");
+        assert_eq!(args.topics(), ["stop", "-x", "--other"]);
+        assert_eq!(args.options().output, Path::new("f.mcap"));
+        for option in ["-o", "--json", "--split=1G", "-d", "--as"] {
+            let told = read(&["--", "stop", option]).expect_err("an option").to_string();
+            let first = option.split('=').next().expect("a name");
+            assert!(told.contains(first) && told.contains("FILE.mcap -- stop"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_file_ends_in_mcap() {
+        let output = |name| {
+            let args = read(&["--all", "-o", name]).map_err(|error| error.to_string())?;
+            Ok::<_, String>(args.options().output)
+        };
+        assert_eq!(output("s"), Ok("s.mcap".into()));
+        assert_eq!(output("../s.mcap"), Ok("../s.mcap".into()));
+        assert!(
+            output("s.mcpa").is_err_and(|why| why.contains("'.mcpa'") && why.contains("s.mcap"))
+        );
+        assert!(
+            read(&["trigger", "-o", "s.bag"]).is_err_and(|why| why.to_string().contains("'.bag'"))
+        );
     }
 
     /// A command that is not in the list would never be proposed.
@@ -348,11 +427,16 @@ mod tests {
             Ok(SplitAt::Bytes(bytes)) => bytes,
             other => panic!("{text}: {other:?}"),
         };
-        assert_eq!((bytes("1G"), bytes("500M"), bytes("4096")), (1 << 30, 500 << 20, 4096));
+        assert_eq!((bytes("1G"), bytes("500M"), bytes("64k")), (1 << 30, 500 << 20, 1 << 16));
         for (text, seconds) in [("90s", 90), ("10m", 600), ("1h", 3600), ("1m30s", 90)] {
             let Ok(SplitAt::Span(span)) = split(text) else { panic!("{text}") };
             assert_eq!(span.as_secs(), seconds);
         }
-        assert!(["0", "0s", "x", "", "-1G"].iter().all(|text| split(text).is_err()));
+        for wrong in ["0", "0s", "1", "65536", "x", "", "-1G", "63K", "0M"] {
+            let told = split(wrong).expect_err(wrong);
+            assert!(told.contains("a size") && told.contains("10m"), "{wrong}: {told}");
+        }
+        assert!(snapshot("30s,64M").is_ok() && snapshot("30s,1M").is_ok());
+        assert!(["30s,64", "30s,1K", "30s,", "0s,1M"].iter().all(|text| snapshot(text).is_err()));
     }
 }

@@ -166,7 +166,7 @@ impl Session {
             recorder.also_wait_for(&control.server)?;
         }
         let (domain, before) = (domain.clone(), Counts::default());
-        let first = recorder.as_ref().map(Recorder::current_file);
+        let first = recorder.as_ref().map(Recorder::first_file);
         Ok(Session { domain, options, control, recorder, before, stopped: None, first, file })
     }
 
@@ -253,8 +253,10 @@ impl Session {
     /// `is_told`: by a request; the recorder may be told to start again.
     fn stop(&mut self, is_told: bool) -> Result<(), Error> {
         if let Some(recorder) = self.recorder.take() {
+            // Where its end fails, too.
             self.file = recorder.current_file();
-            let (counts, positions) = recorder.end(is_told)?;
+            let (counts, positions, last) = recorder.end(is_told)?;
+            self.file = last;
             self.before = self.before.and(counts);
             self.stopped = Some(positions);
             // Also where it recorded nothing any more: a topic that was set aside, or that only a predecessor wanted.
@@ -287,7 +289,7 @@ impl Session {
         if let Some(control) = &self.control {
             recorder.also_wait_for(&control.server)?;
         }
-        self.first.get_or_insert_with(|| recorder.current_file());
+        self.first.get_or_insert_with(|| recorder.first_file());
         self.recorder = Some(recorder);
         Ok(())
     }

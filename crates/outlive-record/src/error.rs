@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::{error, fmt};
 
+use outlive_program::date;
 use outlive_program::names::{nearest, shown, those};
 
 use crate::replay::name_of;
@@ -88,6 +89,13 @@ pub enum Error {
         regex: String,
         /// The topics that the files have.
         there: Vec<String>,
+    },
+    /// No message that is played has a time between the start and the end that were asked for.
+    NothingThen {
+        /// The first log time of the files, in nanoseconds since 1970.
+        first: u64,
+        /// The last one.
+        last: u64,
     },
     /// A message could not be published.
     Publish {
@@ -213,6 +221,13 @@ impl fmt::Display for Error {
                 shown(regex),
                 those(there.iter().map(String::as_str))
             ),
+            Error::NothingThen { first, last } => write!(
+                f,
+                "no message that is played lies between --start and --end: the recording lasts {:.3} s, from @{} to @{}",
+                last.saturating_sub(*first) as f64 / 1e9,
+                date::seconds(*first),
+                date::seconds(*last)
+            ),
             Error::Publish { topic, error } => write!(f, "{}: {error}", topic.escape_debug()),
             Error::Io { doing, path, error } => {
                 write!(f, "could not {doing} {}: {error}", path.display())
@@ -245,7 +260,8 @@ impl error::Error for Error {
             | Error::Stopped
             | Error::TwoTopics { .. }
             | Error::NoTopic { .. }
-            | Error::NoneLike { .. } => None,
+            | Error::NoneLike { .. }
+            | Error::NothingThen { .. } => None,
         }
     }
 }

@@ -19,8 +19,10 @@ const GROUP: u64 = 1 << 20;
 /// What went into a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// All messages in the file: also events, of which the last one tells of the snapshot.
+    /// Messages that were recorded.
     pub messages: u64,
+    /// The recorder's own events, of which the last one tells of the snapshot.
+    pub events: u64,
     /// Segments that were gone when their turn came, and parts of others that are damaged.
     pub faults: u64,
 }
@@ -88,7 +90,10 @@ impl Out {
                 // The reader has shown the channel before.
                 let Some(header) = numbering.header(message.header) else { return Ok(()) };
                 self.put(&header, message.data)?;
-                self.joined.messages += 1;
+                match message.channel.topic == EVENTS {
+                    true => self.joined.events += 1,
+                    false => self.joined.messages += 1,
+                }
             }
             // How far the recorder was in the segment: nothing goes on in this file.
             Item::Metadata(metadata) if metadata.name == POSITIONS => {}
@@ -113,13 +118,13 @@ impl Out {
     }
 
     fn finish(mut self, reason: &str) -> Result<Joined, Error> {
-        self.joined.messages += 1;
-        let Joined { messages, faults } = self.joined;
+        self.joined.events += 1;
+        let Joined { messages, events, faults } = self.joined;
         let channel_id = self.writer.add_channel(0, EVENTS, "json", &BTreeMap::new())?;
         let time = now();
         let header = MessageHeader { channel_id, sequence: 0, log_time: time, publish_time: time };
         let event = json!({"event": "snapshot", "reason": reason, "messages": messages,
-            "faults": faults});
+            "events": events, "faults": faults});
         self.put(&header, event.to_string().as_bytes())?;
         self.writer.finish(&Positions::new())?;
         Ok(self.joined)

@@ -6,10 +6,10 @@ mod verbs;
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use outlive::{Domain, Kind};
 use outlive_program::exit::{Code, Failure, code_of_io};
 use outlive_program::names::nearest;
@@ -25,7 +25,7 @@ use crate::telling::{Telling, ended_line, ended_text, mistyped, say, say_json, t
 const SLICE: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::of_process();
     // A limit on a file's size is an error of the write, as a full disk is.
     // SAFETY: no handler is set, and no other thread runs yet.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -50,6 +50,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     all.extend(args.is_window().then_some(libc::SIGUSR1));
     let mut signals = File::from(block_signals(&all).map_err(system)?);
     raise_limit();
+    let options = args.options();
+    if options.snapshot.is_none() {
+        // Before it waits for a domain.
+        has_folder(&options.output)?;
+    }
     let begun = Instant::now();
     // One that the clock cannot name does not come.
     let end = args.duration.and_then(|span| begun.checked_add(span));
@@ -101,6 +106,20 @@ fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses a file whose folder is not there.
+fn has_folder(output: &Path) -> Result<(), Failure> {
+    let folder = output.parent().filter(|folder| *folder != Path::new(""));
+    match folder.unwrap_or(Path::new(".")).metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(no_folder(output, std::io::ErrorKind::NotADirectory.into())),
+        Err(error) => Err(no_folder(output, error)),
+    }
+}
+
+fn no_folder(output: &Path, error: std::io::Error) -> Failure {
+    failure(Error::Io { doing: "make", path: output.to_owned(), error })
+}
+
 /// Returns the signal that has come, if one has.
 fn read_signal(signals: &mut File) -> Option<i32> {
     let mut read = [0; 128];
@@ -117,9 +136,9 @@ fn wait_for_domain(
     let mut is_told = false;
     loop {
         match open_domain(args.domain.as_deref(), args.group.as_deref(), false) {
-            Err(error @ outlive::Error::NotFound { .. }) => {
+            Err(outlive::Error::NotFound { path }) => {
                 if !std::mem::replace(&mut is_told, true) {
-                    say(&format!("outlive record: waits, because {error}"));
+                    say(&format!("waiting for a process to make the domain {}", path.display()));
                     if let ([name], Some(verb)) = (args.topics(), args.mistyped_verb()) {
                         say(&mistyped(&name.escape_debug().to_string(), verb));
                     }

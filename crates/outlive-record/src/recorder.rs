@@ -38,6 +38,8 @@ pub use options::{Counts, Options};
 pub struct Recorder {
     domain: Domain,
     options: Options,
+    /// The file that it began with.
+    first_file: PathBuf,
     output: Output,
     snapshots: Option<Snapshots>,
     account: Account,
@@ -135,6 +137,7 @@ impl Recorder {
         let mut recorder = Recorder {
             domain: domain.clone(),
             options,
+            first_file: output.current(),
             output,
             snapshots,
             account,
@@ -342,11 +345,12 @@ impl Recorder {
     /// # Errors
     /// Those of the file.
     pub fn finish(self) -> Result<Counts, Error> {
-        self.end(false).map(|(counts, _)| counts)
+        self.end(false).map(|(counts, ..)| counts)
     }
 
-    /// The same. `is_stopped`: a request says so, and another one may begin the next file. Returns how far it is, too.
-    pub(crate) fn end(mut self, is_stopped: bool) -> Result<(Counts, Positions), Error> {
+    /// The same. `is_stopped`: a request says so, and another one may begin the next file. Returns how far it is, too,
+    /// and the last file: the end may have begun one.
+    pub(crate) fn end(mut self, is_stopped: bool) -> Result<(Counts, Positions, PathBuf), Error> {
         // What came since the last look was to be recorded, too.
         self.look_for_topics()?;
         for at in 0..self.sources.len() {
@@ -358,17 +362,17 @@ impl Recorder {
         self.close_refused();
         // What comes behind this group is skipped. If it dies before the file has its index, a successor writes that.
         self.flush()?;
-        let counts = self.counts();
+        let (counts, last) = (self.counts(), self.current_file());
         if let Some(mut snapshots) = self.snapshots.take() {
             snapshots.closed(self.output.number(), self.file_len());
             self.sources.clear();
             snapshots.end(&*self.options.told)?;
-            return Ok((counts, std::mem::take(&mut self.account.positions)));
+            return Ok((counts, std::mem::take(&mut self.account.positions), last));
         }
         // First: a finished file with places in topics would be one that no successor goes on in.
         self.sources.clear();
         self.output.writer.finish(&self.account.positions)?;
-        Ok((counts, std::mem::take(&mut self.account.positions)))
+        Ok((counts, std::mem::take(&mut self.account.positions), last))
     }
 
     /// Returns what has been done.
@@ -384,6 +388,11 @@ impl Recorder {
         let (states, services) = (of(Kind::State), of(Kind::Service));
         let refused = self.refused.len();
         Counts { lost, skipped, topics, queues, states, services, refused, ..self.counts }
+    }
+
+    /// Returns the file that it began with: it may have begun others since.
+    pub(crate) fn first_file(&self) -> PathBuf {
+        self.first_file.clone()
     }
 
     /// Returns the file that is written now.

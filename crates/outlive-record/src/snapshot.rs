@@ -456,7 +456,7 @@ pub(crate) fn event(wanted: &Wanted, outcome: &Result<Outcome, Error>) -> Value 
     let (file, reason) = (wanted.file.to_string_lossy(), &wanted.reason);
     match outcome {
         Ok(Outcome::Written(joined)) => json!({"event": "snapshot", "file": file, "reason": reason,
-            "messages": joined.messages, "faults": joined.faults}),
+            "messages": joined.messages, "events": joined.events, "faults": joined.faults}),
         Ok(Outcome::WasWritten) => {
             json!({"event": "snapshot", "file": file, "reason": reason})
         }

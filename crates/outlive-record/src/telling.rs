@@ -28,7 +28,7 @@ pub fn tell_event(event: &Value, json: bool) {
             None => {
                 let near = event["nearest"].as_str().map(|near| near.escape_debug());
                 let meant = near.map(|near| format!(" (is '{near}' meant?)")).unwrap_or_default();
-                say(&format!("'{topic}' is not there yet{meant}: waits for it"));
+                say(&format!("waiting for a process to make '{topic}'{meant}"));
             }
         },
         "refused" => say(&format!("'{topic}' is not recorded: {why}")),
@@ -43,7 +43,10 @@ pub fn tell_event(event: &Value, json: bool) {
 
 /// Says that a topic's name may be a command's.
 pub fn mistyped(topic: &str, verb: &str) -> String {
-    format!("no topic {topic} yet; did you mean `outlive record {verb}`? Waits for the topic")
+    format!(
+        "waiting for a process to make '{topic}' (is the command 'outlive record {verb}' meant? For a topic of this \
+         name write 'outlive record -- {topic}')"
+    )
 }
 
 /// What is missing, behind a comma.
@@ -56,9 +59,14 @@ fn missing(counts: &Counts) -> String {
 /// Says which snapshot was written.
 pub fn snapshot(event: &Value) -> String {
     let file = event["file"].as_str().unwrap_or_default();
-    let count = event["messages"]
-        .as_u64()
-        .map_or_else(String::new, |count| format!("{} in ", counted(count, "message")));
+    let number = |key: &str| event[key].as_u64();
+    let count = match (number("messages"), number("events")) {
+        (None, _) => String::new(),
+        (Some(messages), events) => {
+            let events = counted(events.unwrap_or(0), "event");
+            format!("{} and {events} in ", counted(messages, "message"))
+        }
+    };
     // On one line, whatever is in it.
     let reason = event["reason"].as_str().unwrap_or_default().escape_debug();
     format!("{count}{file} ({reason})")

@@ -240,10 +240,12 @@ fn status_text(status: &Value) -> String {
             kinds += &format!(", {}", counted(number(key), word));
         }
     }
+    // One that is stopped records nothing now.
+    let kinds = if state == "stopped" { String::new() } else { format!(" of {kinds}") };
     let (messages, lost) = (counted(number("messages"), "message"), count(number("lost")));
     let skipped = match number("skipped") {
         0 => String::new(),
         skipped => format!(", {} skipped", count(skipped)),
     };
-    format!("{state}: {messages} of {kinds}, {lost} lost{skipped}; {place}")
+    format!("{state}: {messages}{kinds}, {lost} lost{skipped}; {place}")
 }

@@ -4,14 +4,17 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use outlive_mcap::{Compression, Item, MAX_CHUNK, Message};
+use outlive_program::figures::count;
+use outlive_program::size;
 use serde_json::{Value, json};
 
-use crate::copy::{self, Choice, GROUP, Target};
+use crate::copy::{self, Choice, Target};
 use crate::exit::{Code, Failure};
-use crate::output::Output;
+use crate::files::RecordingArgs;
+use crate::output::{Output, file_name};
 use crate::{Common, print};
 
-/// Write a file anew: packed, unpacked, in chunks of another size, or as lines of JSON
+/// Write a recording anew: packed, unpacked, in chunks of another size, or as lines of JSON
 ///
 /// As JSON, each message is a line on the standard output. A payload that is JSON is in 'data' as it is;
 /// bytes without an encoding that are text (UTF-8 without a NUL) are in 'text'; any other is in 'hex'.
@@ -20,22 +23,23 @@ use crate::{Common, print};
     outlive bag convert drive.mcap --compress zstd -o small.mcap\n  \
     outlive bag convert drive.mcap --to jsonl")]
 pub struct ConvertArgs {
-    /// The file
-    file: PathBuf,
+    #[command(flatten)]
+    recording: RecordingArgs,
     /// The form of the result
     #[arg(long, value_enum, default_value = "mcap")]
     to: Form,
     /// How chunks are compressed
     #[arg(long, value_enum, default_value = "none")]
     compress: Compress,
-    /// A chunk ends when it has as many bytes, before it is compressed
-    #[arg(long, value_name = "BYTES", default_value_t = GROUP)]
+    /// A chunk ends when it has this size, before it is compressed
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = chunk_size)]
     chunk_size: u64,
-    /// Write the result into this file
+    /// Write the result into this file, also without '.mcap'
     #[arg(
         short,
         long,
-        value_name = "FILE",
+        value_name = "FILE.mcap",
+        value_parser = file_name(),
         required_unless_present = "to",
         required_if_eq("to", "mcap")
     )]
@@ -61,19 +65,17 @@ enum Compress {
 impl ConvertArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        let (mut reader, header) = copy::open(&self.file)?;
+        let files = self.recording.all()?;
         let path = match (self.to, &self.output) {
             (Form::Mcap, Some(path)) => path,
-            (Form::Jsonl, None) => return self.print_lines(&mut reader),
+            (Form::Jsonl, None) => {
+                return files.iter().try_for_each(|file| print_lines(&mut copy::open(file)?.0));
+            }
             _ => {
                 let text = "lines of JSON go to the standard output: leave '--output' out";
                 return Err(Failure::new(Code::Usage, text));
             }
         };
-        if !(1..=MAX_CHUNK).contains(&self.chunk_size) {
-            let text = format!("--chunk-size is a number from 1 to {MAX_CHUNK}");
-            return Err(Failure::new(Code::Usage, text));
-        }
         let compression = match self.compress {
             Compress::None => Compression::None,
             // The levels that both libraries have for "as usual".
@@ -81,38 +83,47 @@ impl ConvertArgs {
             Compress::Lz4 => Compression::Lz4(0),
         };
         let output = Output::new(path, self.force)?;
-        let mut target = Target::new(output.create(&header.profile, compression)?, self.chunk_size);
-        copy::all(&mut reader, &mut target, &Choice::ALL)?;
+        let make =
+            |profile: &str| Ok(Target::new(output.create(profile, compression)?, self.chunk_size));
+        let target = copy::files(&files, make, &Choice::ALL)?;
         target.keep(output, common)
     }
+}
 
-    fn print_lines(&self, reader: &mut outlive_mcap::Reader) -> Result<(), Failure> {
-        loop {
-            // The lines that one call prints are flushed together.
-            let mut failed = None;
-            let mut ended = false;
-            print(|out| {
-                for _ in 0..1000 {
-                    match reader.next() {
-                        Ok(Some(Item::Message(message))) => writeln!(out, "{}", line(&message))?,
-                        Ok(Some(_)) => {}
-                        Ok(None) => {
-                            ended = true;
-                            break;
-                        }
-                        Err(error) => {
-                            failed = Some(error);
-                            break;
-                        }
+fn chunk_size(text: &str) -> Result<u64, String> {
+    match size::with_unit(text, 1)? {
+        bytes if bytes <= MAX_CHUNK => Ok(bytes),
+        _ => Err(format!("a chunk has at most {} bytes", count(MAX_CHUNK))),
+    }
+}
+
+/// Prints each message of a file as a line.
+fn print_lines(reader: &mut outlive_mcap::Reader) -> Result<(), Failure> {
+    loop {
+        // The lines that one call prints are flushed together.
+        let mut failed = None;
+        let mut ended = false;
+        print(|out| {
+            for _ in 0..1000 {
+                match reader.next() {
+                    Ok(Some(Item::Message(message))) => writeln!(out, "{}", line(&message))?,
+                    Ok(Some(_)) => {}
+                    Ok(None) => {
+                        ended = true;
+                        break;
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
                     }
                 }
-                Ok(())
-            })?;
-            match failed {
-                Some(error) => return Err(error.into()),
-                None if ended => return Ok(()),
-                None => {}
             }
+            Ok(())
+        })?;
+        match failed {
+            Some(error) => return Err(error.into()),
+            None if ended => return Ok(()),
+            None => {}
         }
     }
 }

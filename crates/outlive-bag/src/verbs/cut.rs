@@ -9,13 +9,14 @@ use outlive_program::{date, duration};
 use crate::Common;
 use crate::copy::{self, Choice, GROUP, Target};
 use crate::exit::{Code, Failure};
+use crate::files::RecordingArgs;
 use crate::output::{Output, OutputArgs};
 use crate::survey::{EVENTS, Survey};
 use crate::verbs::info::span;
 
-/// Keep a part of a file's time, in another file
+/// Keep a part of a recording's time, in another file
 ///
-/// Times are log times: counted from the first message of the file, or, with '@' in front, in seconds since
+/// Times are log times: counted from the first message of the recording, or, with '@' in front, in seconds since
 /// 1970. A message at '--start' is kept, and one at '--end' is not. If there is none, nothing is written, and the
 /// exit code is 6.
 #[derive(Args, Debug)]
@@ -23,8 +24,8 @@ use crate::verbs::info::span;
     outlive bag cut drive.mcap --start 10s --end 1m -o part.mcap\n  \
     outlive bag cut drive.mcap --start @1767225600.5 -o rest.mcap")]
 pub struct CutArgs {
-    /// The file
-    file: PathBuf,
+    #[command(flatten)]
+    recording: RecordingArgs,
     /// Keep messages from this time on
     #[arg(long, value_name = "WHEN", value_parser = parse, required_unless_present = "end")]
     start: Option<When>,
@@ -38,9 +39,10 @@ pub struct CutArgs {
 impl CutArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
+        let files = self.recording.all()?;
         let is_relative = |when: &Option<When>| matches!(when, Some(When::After(_)));
         let first = match is_relative(&self.start) || is_relative(&self.end) {
-            true => first_time(&self.file)?,
+            true => first_time_of(&files)?,
             false => 0,
         };
         let at = |when: When| match when {
@@ -53,12 +55,11 @@ impl CutArgs {
             return Err(Failure::new(Code::Usage, text));
         }
         let output = Output::new(&self.output.output, self.output.force)?;
-        let (mut reader, header) = copy::open(&self.file)?;
-        let writer = output.create(&header.profile, Compression::None)?;
-        let mut target = Target::new(writer, GROUP);
-        copy::all(&mut reader, &mut target, &Choice { start, end, ..Choice::ALL })?;
+        let make =
+            |profile: &str| Ok(Target::new(output.create(profile, Compression::None)?, GROUP));
+        let target = copy::files(&files, make, &Choice { start, end, ..Choice::ALL })?;
         if target.recorded == 0 {
-            return Err(self.nothing()?);
+            return Err(self.nothing(&files)?);
         }
         target.keep(output, common)
     }
@@ -66,9 +67,14 @@ impl CutArgs {
 
 impl CutArgs {
     /// Returns that no message is in the time, and when there are some.
-    fn nothing(&self) -> Result<Failure, Failure> {
-        let file = self.file.display();
-        let there = match Survey::read(&self.file)?.times() {
+    fn nothing(&self, files: &[PathBuf]) -> Result<Failure, Failure> {
+        let mut times = None;
+        for file in files {
+            let all = [times, Survey::read(file)?.times()].into_iter().flatten();
+            times = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        }
+        let file = self.recording.name();
+        let there = match times {
             Some((first, last)) => {
                 let (length, [first, last]) =
                     (span(last - first), [first, last].map(date::seconds));
@@ -103,14 +109,23 @@ fn parse(text: &str) -> Result<When, String> {
 
 /// Returns the first log time of what was recorded, by the index where there is a sound one. It does not tell a
 /// recorder's own events apart.
-fn first_time(path: &Path) -> Result<u64, Failure> {
+fn first_time(path: &Path) -> Result<Option<u64>, Failure> {
     if let Ok(outline) = Outline::read(path)
         && outline.has_all_channels()
         && outline.channels().all(|channel| channel.topic != EVENTS)
         && let Some(statistics) = &outline.statistics
         && statistics.message_count > 0
     {
-        return Ok(statistics.message_start_time);
+        return Ok(Some(statistics.message_start_time));
     }
-    Ok(Survey::read(path)?.times().map_or(0, |(first, _)| first))
+    Ok(Survey::read(path)?.times().map(|(first, _)| first))
+}
+
+/// Returns the first one of several files; 0: they have nothing.
+fn first_time_of(files: &[PathBuf]) -> Result<u64, Failure> {
+    let mut first = None;
+    for file in files {
+        first = [first, first_time(file)?].into_iter().flatten().min();
+    }
+    Ok(first.unwrap_or(0))
 }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use clap::Args;
 use outlive_mcap::Compression;
@@ -12,20 +11,21 @@ use regex::Regex;
 use crate::Common;
 use crate::copy::{self, Choice, GROUP, Target};
 use crate::exit::{Code, Failure};
+use crate::files::RecordingArgs;
 use crate::output::{Output, OutputArgs};
 use crate::survey::EVENTS;
 
-/// Keep some topics of a file, in another file
+/// Keep some topics of a recording, in another file
 ///
-/// A topic is kept if one of '--topics' and '--regex' names it, or if neither is given; and if no '--not'
+/// A topic is kept if one of '--topics' and '--regex' names it, or if there is '--not' alone; and if no '--not'
 /// names it. If one of '--topics' is not in the file, or no topic is kept, nothing is written, and the exit code is 6.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive bag filter drive.mcap --topics camera.front lidar -o two.mcap\n  \
     outlive bag filter drive.mcap --regex '^camera' --not camera.rear -o cameras.mcap")]
 pub struct FilterArgs {
-    /// The file
-    file: PathBuf,
+    #[command(flatten)]
+    recording: RecordingArgs,
     /// Keep these topics
     #[arg(long, value_name = "TOPIC", num_args = 1..)]
     topics: Vec<String>,
@@ -42,6 +42,10 @@ pub struct FilterArgs {
 impl FilterArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
+        if self.topics.is_empty() && self.not.is_empty() && self.regex.is_none() {
+            let text = "nothing says which topics to keep: give --topics, --regex or --not ('outlive bag convert' keeps all)";
+            return Err(Failure::new(Code::Usage, text));
+        }
         let regex = self.regex.as_deref().map(Regex::new).transpose();
         let regex =
             regex.map_err(|error| Failure::new(Code::Usage, format!("--regex: {error}")))?;
@@ -57,15 +61,16 @@ impl FilterArgs {
             is_chosen(topic)
         };
         let output = Output::new(&self.output.output, self.output.force)?;
-        let (mut reader, header) = copy::open(&self.file)?;
-        let writer = output.create(&header.profile, Compression::None)?;
-        let mut target = Target::new(writer, GROUP);
-        copy::all(&mut reader, &mut target, &Choice { topic: &is_kept, ..Choice::ALL })?;
+        let files = self.recording.all()?;
+        let make =
+            |profile: &str| Ok(Target::new(output.create(profile, Compression::None)?, GROUP));
+        let target = copy::files(&files, make, &Choice { topic: &is_kept, ..Choice::ALL })?;
         let there = there.into_inner();
         if let Some(name) = self.topics.iter().find(|name| !there.contains(*name)) {
             let near = nearest(name, there.iter().cloned());
             let meant = near.map(|near| format!(" (is '{}' meant?)", shown(&near)));
-            let (name, meant, file) = (shown(name), meant.unwrap_or_default(), self.file.display());
+            let (name, meant, file) =
+                (shown(name), meant.unwrap_or_default(), self.recording.name());
             let all = those(there.iter().map(String::as_str));
             let text = format!("there is no topic '{name}'{meant} in {file}; {all}");
             return Err(Failure::new(Code::NotFound, text));
@@ -74,7 +79,7 @@ impl FilterArgs {
         if kept == 0 {
             let all = those(there.iter().filter(|topic| *topic != EVENTS).map(String::as_str));
             let text =
-                format!("no topic of {} is kept: nothing is written; {all}", self.file.display());
+                format!("no topic of {} is kept: nothing is written; {all}", self.recording.name());
             return Err(Failure::new(Code::NotFound, text));
         }
         target.keep(output, common)

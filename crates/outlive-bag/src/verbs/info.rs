@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
-use outlive_mcap::Index;
+use outlive_mcap::{Index, writer_of};
 use outlive_program::date;
 use outlive_program::figures::{bytes, count, counted};
 use serde_json::{Value, json};
@@ -42,17 +42,24 @@ impl InfoArgs {
     }
 
     fn show(&self, path: &Path, sums: &mut Sums, common: &Common) -> Result<(), Failure> {
+        // First: a writer that ends meanwhile leaves a finished file.
+        let writer = writer_of(path);
         let survey = Survey::read(path)?;
         // A part of an index may be there, if the writer died while it was finishing.
         let finished = survey.whole && !matches!(Index::read(path), Ok(None));
+        let writer = writer.filter(|_| !finished);
         match common.json {
-            true => print(|out| writeln!(out, "{}", value(path, &survey, finished))),
+            true => print(|out| {
+                let mut value = value(path, &survey, finished);
+                value["writer"] = writer.into();
+                writeln!(out, "{value}")
+            }),
             false => print(|out| {
                 if sums.files > 0 {
                     writeln!(out)?;
                 }
                 sums.add(&survey);
-                write(out, path, &survey, finished)
+                write(out, path, &survey, finished, writer)
             }),
         }
     }
@@ -130,7 +137,14 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
 }
 
 /// Writes all of it for a person.
-fn write(out: &mut dyn Write, path: &Path, survey: &Survey, finished: bool) -> io::Result<()> {
+/// `writer`: the process that writes it.
+fn write(
+    out: &mut dyn Write,
+    path: &Path,
+    survey: &Survey,
+    finished: bool,
+    writer: Option<u32>,
+) -> io::Result<()> {
     let mut line = |name: &str, text: &dyn Display| writeln!(out, "{name:<13} {text}");
     line("file:", &path.to_string_lossy().escape_debug())?;
     if let Some(header) = &survey.header {
@@ -142,11 +156,11 @@ fn write(out: &mut dyn Write, path: &Path, survey: &Survey, finished: bool) -> i
         line("profile:", &named(&header.profile))?;
     }
     line("size:", &sized(survey.bytes))?;
-    let state = match finished {
-        true => "finished",
-        false => "not finished: its writer lives, or died ('outlive bag recover')",
-    };
-    line("state:", &state)?;
+    match (finished, writer) {
+        (true, _) => line("state:", &"finished")?,
+        (false, Some(pid)) => line("state:", &format_args!("process {pid} writes it"))?,
+        (false, None) => line("state:", &"not finished ('outlive bag recover --in-place')")?,
+    }
     let skipped = match survey.skipped {
         0 => String::new(),
         skipped => format!(", {} skipped", count(skipped)),

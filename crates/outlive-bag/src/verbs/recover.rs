@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use outlive_mcap::{Compression, Error, Item, Numbering, Options, Reader, Writer};
+use outlive_mcap::{Compression, Error, Item, Numbering, Options, Reader, Writer, files_of};
 use outlive_program::figures::counted;
 use serde_json::json;
 
-use crate::copy::{Choice, GROUP, Target};
+use crate::copy::{Choice, GROUP, Target, told};
 use crate::exit::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, file_name};
+use crate::survey::EVENTS;
 use crate::{Common, say};
 
 /// Save what is whole of a file whose writer died, and write its index
@@ -25,8 +26,8 @@ use crate::{Common, say};
 pub struct RecoverArgs {
     /// The file
     file: PathBuf,
-    /// Write the result into this file
-    #[arg(short, long, value_name = "FILE", required_unless_present = "in_place")]
+    /// Write the result into this file, also without '.mcap'
+    #[arg(short, long, value_name = "FILE.mcap", required_unless_present = "in_place", value_parser = file_name())]
     output: Option<PathBuf>,
     /// Repair the file itself
     #[arg(long, conflicts_with = "output")]
@@ -39,6 +40,8 @@ pub struct RecoverArgs {
 /// What came of it.
 struct Outcome {
     messages: u64,
+    /// The recorder's own events.
+    events: u64,
     /// Bytes that are in no record of the result.
     cut: u64,
     faults: u64,
@@ -48,6 +51,7 @@ struct Outcome {
 impl RecoverArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
+        self.is_one_file()?;
         let outcome = match &self.output {
             None => match self.mend()? {
                 Some(outcome) => outcome,
@@ -55,9 +59,11 @@ impl RecoverArgs {
             },
             Some(output) => self.rewrite(Output::new(output, self.force)?)?,
         };
-        let Outcome { messages, cut, faults, first } = outcome;
-        say(common, json!({"messages": messages, "cut_bytes": cut, "faults": faults}), || {
-            let messages = counted(messages, "message");
+        let Outcome { messages, events, cut, faults, first } = outcome;
+        let value =
+            json!({"messages": messages, "events": events, "cut_bytes": cut, "faults": faults});
+        say(common, value, || {
+            let messages = told(messages, events);
             match cut {
                 0 => messages,
                 _ => format!("{messages}; {} at its end in no whole record", counted(cut, "byte")),
@@ -80,8 +86,28 @@ impl RecoverArgs {
             Err(error) => return Err(error.into()),
         };
         writer.finish(&tail.positions)?;
-        let messages = writer.contents().statistics().message_count;
-        Ok(Some(Outcome { messages, cut: tail.cut, faults: 0, first: None }))
+        let statistics = writer.contents().statistics();
+        let own = writer.contents().channels().filter(|channel| channel.topic == EVENTS);
+        let of = |id| statistics.channel_message_counts.get(&id).copied().unwrap_or(0);
+        let events = own.map(|channel| of(channel.id)).sum();
+        let messages = statistics.message_count - events;
+        Ok(Some(Outcome { messages, events, cut: tail.cut, faults: 0, first: None }))
+    }
+
+    /// Refuses the name of several files: each is recovered into one of its own.
+    fn is_one_file(&self) -> Result<(), Failure> {
+        if self.file.exists() {
+            return Ok(());
+        }
+        let files = files_of(&[&self.file])?;
+        let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+        let text = format!(
+            "{} is a recording of {}: recover each by its own name: {}",
+            self.file.display(),
+            counted(files.len() as u64, "file"),
+            names.join(" ")
+        );
+        Err(Failure::new(Code::Usage, text))
     }
 
     /// Writes all that can be read into another file.
@@ -109,9 +135,9 @@ impl RecoverArgs {
                 }
             }
         }
-        let messages = target.messages;
+        let (messages, events) = (target.recorded, target.events());
         target.finish()?;
         output.keep()?;
-        Ok(Outcome { messages, cut, faults, first })
+        Ok(Outcome { messages, events, cut, faults, first })
     }
 }

@@ -74,6 +74,21 @@ impl Pick {
         }
     }
 
+    /// Returns which fields a message has that says so itself; `None`: it says nothing of fields.
+    #[cfg(feature = "plot")]
+    pub fn fields(&self, bytes: &[u8]) -> Option<String> {
+        let value = match self {
+            Pick::Place(_) => return None,
+            Pick::Msgpack(_) => msgpack::to_json(bytes).ok()?,
+            Pick::Json(_) => serde_json::from_slice(bytes.trim_ascii()).ok()?,
+        };
+        let all = value.as_object()?;
+        Some(match all.len() {
+            0 => "no fields".to_owned(),
+            _ => format!("the fields {}", names(all.keys().map(String::as_str))),
+        })
+    }
+
     /// Returns the number of a message; `None`: this one has none there.
     pub fn number(&self, bytes: &[u8]) -> Option<f64> {
         match self {

@@ -64,10 +64,25 @@ impl OwnArgs {
 /// Puts '--' behind the verb if another program carries it out, so that the parser takes all that follows as that
 /// program's own: '--help', '--version' and a '--' of its own, too.
 pub fn behind_dashes(words: Vec<OsString>, options: &Command) -> Vec<OsString> {
+    let words = help_of_its_verb(&words).unwrap_or(words);
     let Some(at) = own_arguments(&words, options) else { return words };
     let mut all = words;
     all.insert(at, "--".into());
     all
+}
+
+/// Of `help record stop`, what its program understands: `record stop --help`. Help of `record` alone needs no other
+/// program.
+fn help_of_its_verb(words: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, help, rest) = match words {
+        [program, help, rest @ ..] => (program, help, rest),
+        _ => return None,
+    };
+    let verb = VERBS.iter().find(|verb| {
+        rest.len() > verb.len() && rest.iter().zip(**verb).all(|(word, part)| word == part)
+    });
+    (help == "help" && verb.is_some())
+        .then(|| std::iter::once(program).chain(rest).cloned().chain(["--help".into()]).collect())
 }
 
 /// Returns where the other program's arguments begin. `options` has the options that may stand before a verb.

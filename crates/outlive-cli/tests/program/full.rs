@@ -57,3 +57,16 @@ fn a_full_file_system_is_told_and_nothing_is_lost() {
     // There is room in the queue again.
     stage.feed(&["send", "q", "--domain", &domain, "--timeout", "5"], line.as_bytes()).expect(0);
 }
+
+#[test]
+fn a_full_domain_names_its_budget_as_doctor_does() {
+    let stage = Stage::new();
+    stage.run(&["domain", "create", "--max-bytes", "1M"]).expect(0);
+    let full = ["state", "set", "--capacity", "8M", "wide", "x"];
+    let said = stage.run(&full).expect(10).says("no room for").says("of 1.0 MiB are taken");
+    let said = said.says("'outlive domain create --max-bytes SIZE' gives more");
+    let report = stage.run(&["doctor"]).text();
+    let budget = report.lines().find(|line| line.contains("budget")).expect("it has one");
+    // As both say it: how much of how much.
+    assert!(budget.contains("of 1.0 MiB taken"), "{budget}: {}", said.err);
+}

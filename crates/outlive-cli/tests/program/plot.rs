@@ -181,6 +181,19 @@ fn what_cannot_be_drawn_is_told_at_once() {
     for source in ["steps", "steps.x", "steps@rate"] {
         plot(source).expect(7).says("'steps' is a queue: plot draws topics and states");
     }
+    // What a message has instead of a field is known when one has come.
+    stage.run(&["state", "set", "battery", "{\"voltage\": 24, \"cells\": [1]}"]).expect(0);
+    // How soon that is cannot be asked: on a busy machine it gets longer.
+    let told = [1, 10, 60].map(|seconds| format!("{seconds}s")).into_iter().find_map(|time| {
+        let wrong = ["plot", "battery.volts", "--svg", "a.svg", "--for", &time];
+        let ended = stage.run(&wrong).expect(5);
+        ended.err.contains("1 message without one").then_some(ended)
+    });
+    told.expect("it has seen the state").says("it has the fields cells, voltage");
+    stage
+        .run(&["plot", "pose.x", "--svg", "a.svg", "--duration", "0"])
+        .expect(2)
+        .says("more than 0");
     stage.run(&["plot", "pose.x", "--window", "1ns", "--svg", "a.svg"]).expect(2).says("100ms");
     let missing = ["plot", "pose.x", "--for", "50ms", "--png", "no/such/folder.png"];
     stage.run(&missing).expect(6).says("no/such/folder.png");

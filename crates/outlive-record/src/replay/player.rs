@@ -177,7 +177,7 @@ impl Player {
     ///
     /// # Errors
     /// What opening a file or a topic says; two topics would have the same name; a name was asked for that no file
-    /// has. Files that do not say beforehand which topics they have tell of it at their end: [`Player::unmet`].
+    /// has; no message lies between the start and the end. Files that do not say beforehand which topics they have tell of it at their end: [`Player::unmet`].
     ///
     /// # If a process dies
     /// Topics that were made stay, as those of any publisher.
@@ -202,6 +202,11 @@ impl Player {
         if let (true, Some(error)) = (are_all_known, asked.unmet()) {
             // Before any topic is made.
             return Err(error);
+        }
+        let is_bounded = options.start.is_some() || options.end.is_some();
+        let is_behind = from > last || to.is_some_and(|to| to <= from.max(first));
+        if is_bounded && is_behind && are_all_known && options.by == By::Log {
+            return Err(Error::NothingThen { first, last });
         }
         let mut sinks = Sinks::new(domain, asked, clock.clone(), reliable, options.depth);
         for (file, outline) in input.outlines().enumerate() {
@@ -520,9 +525,17 @@ impl Player {
     }
 
     /// Returns what was asked for by a name or a pattern, and was met in no file so far. At the end of files that
-    /// do not say beforehand which topics they have, it was mistyped.
+    /// do not say beforehand which topics they have, it was mistyped. So is a start or an end between which there was
+    /// nothing.
     pub fn unmet(&self) -> Option<Error> {
-        self.sinks.unmet()
+        let is_bounded = self.options.start.is_some() || self.options.end.is_some();
+        let Counts { messages, refused, .. } = self.counts;
+        let nothing = || {
+            let (first, last) = self.input.times();
+            let is_nothing = is_bounded && messages == 0 && refused == 0;
+            is_nothing.then_some(Error::NothingThen { first, last })
+        };
+        self.sinks.unmet().or_else(nothing)
     }
 
     /// Returns how many subscribers its topics have together.

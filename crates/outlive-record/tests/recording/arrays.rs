@@ -44,16 +44,19 @@ fn publish(publisher: &mut Publisher<[u8]>, (own, bytes): &([u8; 32], Vec<u8>)) 
     publisher.publish(loan).map(drop).expect("sent");
 }
 
+/// Enough for several files.
+const ROUNDS: usize = 9;
+
 #[test]
 fn arrays_are_arrays_in_the_file_and_after_it() {
     let (place, other) = (Place::new("arrays-1"), Place::new("arrays-2"));
     let topic = Topic::<[u8]>::options().depth(64).reliable(true);
     let topic = topic.open_or_create(&place.domain, "a").expect("made");
     // Seams, each of which has the channels anew.
-    let args = ["--all", "-o", "out.mcap", "--split", "8K", "--flush", "1ms"];
+    let args = ["--all", "-o", "out.mcap", "--split", "64K", "--flush", "1ms"];
     let recording = place.record(&args, 1);
     let mut publisher = topic.publisher().expect("a ring");
-    for _ in 0..3 {
+    for _ in 0..ROUNDS {
         messages().iter().for_each(|message| publish(&mut publisher, message));
     }
     recording.end();
@@ -84,7 +87,7 @@ fn arrays_are_arrays_in_the_file_and_after_it() {
         ("", "", 21),
     ];
     let said: Vec<_> = said.iter().map(|(dtype, shape, len)| (&**dtype, &**shape, *len)).collect();
-    assert_eq!(said, expected.repeat(3));
+    assert_eq!(said, expected.repeat(ROUNDS));
     // And back.
     let input = place.file("out.mcap");
     let args = [input.to_str().expect("text"), "--rate", "max", "--wait", "1"];
@@ -97,7 +100,7 @@ fn arrays_are_arrays_in_the_file_and_after_it() {
     let topic = topic.expect("it is there");
     let options = outlive::topic::Subscriber::options().reliable(true).history(u32::MAX);
     let mut subscriber = topic.subscriber_with(options).expect("joins");
-    for (own, bytes) in messages().iter().cycle().take(30) {
+    for (own, bytes) in messages().iter().cycle().take(10 * ROUNDS) {
         let mut sample = None;
         assert!(eventually(|| {
             sample = subscriber.try_recv().expect("nothing is lost");

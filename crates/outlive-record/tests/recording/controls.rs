@@ -55,6 +55,9 @@ fn a_recorder_stops_starts_and_splits_when_told() {
     publish(&publisher, 10..20);
     let status = place.tell(&["stop"]).expect("stopped");
     assert_eq!((&status["state"], &status["messages"]), (&json!("stopped"), &json!(20)));
+    let status = place.command(&["status"]).output().expect("starts").stdout;
+    let status = String::from_utf8_lossy(&status).into_owned();
+    assert!(status.starts_with("stopped: 20 messages, 0 lost; last file "), "{status}");
     assert_eq!(numbers(&place, "out_1.mcap"), (10..20).collect::<Vec<_>>());
     // It holds no publisher up, and has nothing to stop, to split or to write.
     assert!(topic.subscribers().is_empty());

@@ -26,7 +26,8 @@ fn a_file_that_is_there_is_not_written_over() {
         let recording = place.record(&[&args[..], &more[..]].concat(), 1);
         publisher.publish(&message(round, 64)).map(drop).expect("published");
         let (code, text) = fails(&place, &[&args[..], &["--resume"]].concat());
-        assert!(code == 12 && text.contains("another process writes"), "{code}: {text}");
+        let told = format!("process {} writes", recording.0.id());
+        assert!(code == 12 && text.contains(&told), "{code}: {text}");
         recording.end();
         let (code, text) = fails(&place, &args);
         assert!(code == 12 && text.contains("--resume"), "{code}: {text}");

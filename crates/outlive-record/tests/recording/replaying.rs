@@ -413,6 +413,31 @@ fn what_cannot_be_played_is_told() {
 
 /// What other programs' channels say is in the topics; what lies is told, or left out.
 #[test]
+fn a_time_without_messages_and_a_file_that_is_not_there_are_told() {
+    let place = Place::new("nothing-then");
+    write(&place, "in.mcap", "t", &every_ms(300), 64);
+    let asked = |args: &[&str]| {
+        let output = place.player(&[args, &["--rate", "max"]].concat()).output().expect("starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for bounds in [&["--start", "1h"][..], &["--end", "0s"], &["--start", "@99999999"]] {
+        let (code, said) = asked(&[&["in.mcap"], bounds].concat());
+        assert_eq!(code, Some(6), "{said}");
+        let told =
+            "no message that is played lies between --start and --end: the recording lasts 0.299 s";
+        assert!(said.contains(told) && said.contains("from @1.0"), "{said}");
+        // Before any topic is made.
+        assert!(Topic::open_as_bytes(&place.domain, "t").is_err());
+    }
+    let (code, said) = asked(&["nosuch"]);
+    assert_eq!(code, Some(6), "{said}");
+    let told = "there is no file nosuch, and neither nosuch.mcap nor nosuch_0.mcap";
+    assert!(said.contains(told), "{said}");
+    let (code, said) = asked(&["no.mcap"]);
+    assert!(code == Some(6) && said.contains("there is no file no.mcap, and"), "{said}");
+}
+
+#[test]
 fn files_of_other_programs_become_topics_that_say_what_they_have() {
     let place = Place::new("foreign");
     let mut writer: Writer =

@@ -47,7 +47,7 @@ fn a_domain_that_is_not_there_is_waited_for_and_not_made() {
     let mut told = [0; 20];
     let mut err = recording.0.stderr.take().expect("piped");
     err.read_exact(&mut told).expect("it says that it waits");
-    assert_eq!(&told, b"outlive record: wait");
+    assert_eq!(&told, b"waiting for a proces");
     assert!(!folder.exists());
     let domain = Domain::open_or_create_at(&folder).expect("made");
     let topic = Topic::<[u8]>::options().depth(64).reliable(true);
@@ -113,22 +113,30 @@ fn a_command_with_a_typing_error_is_told_and_waited_for_as_a_topic() {
         (recording, String::from_utf8(line).expect("text"))
     };
     let (recording, said) = first_line(&["satus", "-o", "out.mcap"]);
-    assert!(said.contains("no topic satus yet; did you mean `outlive record status`?"), "{said}");
+    let told =
+        "waiting for a process to make 'satus' (is the command 'outlive record status' meant?";
+    assert!(said.contains(told) && said.contains("'outlive record -- satus')"), "{said}");
     let topic = Topic::<[u8]>::options().depth(64).open_or_create(&place.domain, "satus");
     let topic = topic.expect("made");
     assert!(eventually(|| topic.subscribers().len() == 1));
     recording.end();
+    // Its writer means a topic.
+    let (recording, said) = first_line(&["-o", "one.mcap", "--", "stpo"]);
+    assert_eq!(said, "waiting for a process to make 'stpo'\n");
+    recording.end();
     let (recording, said) = first_line(&["satus", "triger", "-o", "two.mcap"]);
-    assert!(said.contains("'triger' is not there yet"), "{said}");
+    assert!(said.contains("waiting for a process to make 'triger'"), "{said}");
     recording.end();
     let mut early = Command::new(env!("CARGO_BIN_EXE_outlive-record"));
-    early.args(["triger", "-o", "three.mcap", "--domain"]).arg(place.file("later"));
+    early
+        .args(["triger", "-o", "three.mcap", "--duration", "100s", "--domain"])
+        .arg(place.file("later"));
     early.current_dir(&place.folder).stdin(Stdio::null());
     let mut child = early.stderr(Stdio::piped()).spawn().expect("starts");
     let mut said = String::new();
     let mut err = child.stderr.take().expect("piped");
     let recording = Recording(child);
-    while !said.contains("did you mean `outlive record trigger`") {
+    while !said.contains("the command 'outlive record trigger' meant?") {
         let mut byte = [0];
         err.read_exact(&mut byte).expect("it says so");
         said.push(char::from(byte[0]));
@@ -183,7 +191,7 @@ fn a_recording_of_nothing_leaves_no_file_and_says_so() {
         let file = if more.contains(&"--split") { "out_0.mcap" } else { "out.mcap" };
         let args = [&["batery", "-o", "out.mcap"], more].concat();
         let (_, said) = told_by(&place, &args, begun(file));
-        assert!(said.contains("'batery' is not there yet (is 'battery' meant?)"), "{said}");
+        assert!(said.contains("to make 'batery' (is 'battery' meant?)"), "{said}");
         assert!(said.ends_with("nothing was there to record: no file is left\n"), "{said}");
         assert_eq!(place.files("out"), [""; 0].map(|name| place.file(name)), "{more:?}");
     }
@@ -247,6 +255,83 @@ fn the_end_tells_how_many_files_there_are() {
     let (_, said) = record(&["--max-files", "2"]);
     let told = "in 2 files (out_3.mcap to out_4.mcap; older ones are removed)\n";
     assert!(said.ends_with(told), "{said}");
+}
+
+/// Each file ends with the group in which it gets older than that: also one that holds events alone.
+#[test]
+fn the_end_names_files_without_messages_too() {
+    let place = Place::new("told-empty");
+    let topic = Topic::<[u8]>::options().depth(64).reliable(true);
+    let topic = topic.open_or_create(&place.domain, "t").expect("made");
+    let publisher = topic.publisher().expect("a ring");
+    for (name, messages) in [("t", 3), ("none", 0)] {
+        let out = format!("{name}.mcap");
+        let args = [name, "-o", &out, "--split", "1ns", "--flush", "1ms"];
+        let record = |more: &[&str]| {
+            let is_ready = || {
+                let files = place.files(&format!("{name}_")).len();
+                files > 1 && (name == "none" || topic.subscribers().len() == 1)
+            };
+            let mut is_sent = false;
+            told_by(&place, &[&args[..], more].concat(), || {
+                if is_ready() && !std::mem::replace(&mut is_sent, true) {
+                    let numbers = 0..messages;
+                    numbers.for_each(|at| {
+                        publisher.publish(&message(at, 64)).map(drop).expect("published");
+                    });
+                }
+                is_sent
+            })
+        };
+        let (said, _) = record(&["--json"]);
+        let there = place.files(&format!("{name}_"));
+        let last: serde_json::Value =
+            serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(last["messages"], messages);
+        let named = last["files"].as_array().expect("files").iter();
+        let mut named: Vec<_> =
+            named.map(|file| place.file(file.as_str().expect("a name"))).collect();
+        named.sort();
+        assert_eq!(named, there);
+        assert!(there.contains(&place.file(&format!("{name}_0.mcap"))), "{there:?}");
+        there.iter().for_each(|file| std::fs::remove_file(file).expect("removed"));
+        let (_, said) = record(&[]);
+        let count = place.files(&format!("{name}_")).len();
+        let told = format!(" in {count} files ({name}_0.mcap to {name}_");
+        assert!(said.contains(&told), "{count}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_told_before_a_domain_is_waited_for() {
+    let place = Place::new("no-folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-record"));
+    command.args(["--all", "-o", "no/folder/out.mcap", "--domain"]).arg(place.file("later"));
+    let ended = command.current_dir(&place.folder).output().expect("starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(6), "{said}");
+    assert!(said.contains("no/folder/out.mcap") && !said.contains("waiting"), "{said}");
+}
+
+#[test]
+fn help_is_a_command_and_options_behind_dashes_are_refused() {
+    let place = Place::new("usage");
+    let asked = |args: &[&str]| {
+        let output = place.command(args).output().expect("starts");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (code, said) = asked(&["help", "stop"]);
+    assert!(code == Some(0) && said.contains("Finish a recorder's file"), "{said}");
+    let (code, said) = asked(&["help"]);
+    assert!(code == Some(0) && said.contains("record -o FILE.mcap -- stop"), "{said}");
+    let (code, said) = asked(&["--", "stop", "-o", "out.mcap"]);
+    assert!(code == Some(2) && said.contains("'-o' stands behind '--'"), "{said}");
+    let (code, said) = asked(&["--all", "--split", "1"]);
+    assert!(code == Some(2) && said.contains("64K") && said.contains("10m"), "{said}");
+    let (code, said) = asked(&["--all", "-o", "s.mcpa"]);
+    assert!(code == Some(2) && said.contains("as in s.mcap"), "{said}");
+    assert_eq!(place.files(""), [place.file("domain")]);
 }
 
 #[test]

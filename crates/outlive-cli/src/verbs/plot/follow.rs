@@ -43,6 +43,8 @@ pub struct Followed {
     pub marks: VecDeque<(f64, String)>,
     /// Why nothing comes, if that is known.
     pub trouble: Option<Trouble>,
+    /// What the first message without a wanted number has instead, if that can be said.
+    pub instead: Option<String>,
 }
 
 /// Why nothing comes.
@@ -91,6 +93,7 @@ impl Followers {
                         lost: 0,
                         marks: VecDeque::new(),
                         trouble: Some(Trouble::Absent),
+                        instead: None,
                     },
                 )),
             }
@@ -111,6 +114,11 @@ impl Followers {
 }
 
 impl Followers {
+    /// Returns what messages have instead of the numbers that were asked for.
+    pub fn instead(&self) -> Option<String> {
+        self.things.iter().find_map(|thing| locked(thing).instead.clone())
+    }
+
     /// Returns the names of things that are not there.
     pub fn absent(&self) -> Vec<String> {
         let names = self.things.iter().filter_map(|thing| {
@@ -303,7 +311,7 @@ impl Follower {
             Err(ahead) => Some(-ahead.duration().as_secs_f64()),
         };
         let array = Array::of(&header.own, bytes.len());
-        self.push(picks, bytes.len(), age, |source, pick| match (&array, source) {
+        self.push(picks, bytes, age, |source, pick| match (&array, source) {
             (Some(array), What::Number(path)) => array.number(bytes, path),
             _ => pick.number(bytes),
         });
@@ -325,7 +333,7 @@ impl Follower {
                         // Those between the two were never seen, and were values all the same.
                         count.messages += if last == 0 { 1 } else { version.saturating_sub(last) };
                         last = version;
-                        self.push(picks, value.len(), || None, |_, pick| pick.number(&value));
+                        self.push(picks, &value, || None, |_, pick| pick.number(&value));
                     }
                 }
                 Some(_) => self.mark(format!("{}: its writer died", self.name.escape_debug())),
@@ -340,22 +348,29 @@ impl Follower {
         Ok(())
     }
 
-    /// A message or value of so many bytes has come.
+    /// A message or value has come.
     fn push(
         &self,
         picks: &[Option<Pick>],
-        bytes: usize,
+        bytes: &[u8],
         age: impl Fn() -> Option<f64>,
         number: impl Fn(&What, &Pick) -> Option<f64>,
     ) {
         let now = self.now();
         let mut shared = locked(&self.shared);
-        for ((source, curve), pick) in shared.curves.iter_mut().zip(picks) {
+        let Followed { curves, instead, .. } = &mut *shared;
+        for ((source, curve), pick) in curves.iter_mut().zip(picks) {
             let value = match (&source.what, pick) {
                 (What::Rate, _) => continue,
                 (What::Age, _) => age(),
-                (What::Bytes, _) => Some(bytes as f64),
-                (what, Some(pick)) => number(what, pick),
+                (What::Bytes, _) => Some(bytes.len() as f64),
+                (what, Some(pick)) => {
+                    let found = number(what, pick);
+                    if found.is_none() && instead.is_none() {
+                        *instead = pick.fields(bytes);
+                    }
+                    found
+                }
                 (What::Number(_), None) => None,
             };
             curve.push(now, value.unwrap_or(f64::NAN));

@@ -66,7 +66,8 @@ pub struct PlotArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::more_than_none)]
     window: Duration,
     /// End after this time [default: on a terminal when q is pressed; else the window]
-    #[arg(long = "for", value_name = "TIME", value_parser = duration::more_than_none)]
+    #[arg(long = "for", visible_alias = "duration", value_name = "TIME")]
+    #[arg(value_parser = duration::more_than_none)]
     lasts: Option<Duration>,
     /// Write the plot into FILE as SVG at the end, instead of drawing on the terminal
     #[arg(long, value_name = "FILE")]
@@ -188,7 +189,7 @@ fn write(
     let sheet = Sheet::of(&followers.things, (now - shown, now), None, &[]);
     let absent = followers.absent();
     if sheet.lines.iter().all(|line| line.last.is_none()) {
-        return Err(nothing(&sheet, &absent, common));
+        return Err(nothing(&sheet, &absent, followers.instead(), common));
     }
     let drawn = |result: Result<Vec<u8>, String>| {
         result.map_err(|why| Failure::new(Code::System, format!("could not draw: {why}")))
@@ -209,7 +210,7 @@ fn write(
 }
 
 /// Returns why there is nothing to draw.
-fn nothing(sheet: &Sheet, absent: &[String], common: &Common) -> Failure {
+fn nothing(sheet: &Sheet, absent: &[String], instead: Option<String>, common: &Common) -> Failure {
     if let Some(name) = absent.first() {
         return Failure::new(Code::NotFound, not_there(name, common));
     }
@@ -219,7 +220,8 @@ fn nothing(sheet: &Sheet, absent: &[String], common: &Common) -> Failure {
     let text = match sheet.lines.iter().map(|line| line.gaps).max() {
         None | Some(0) => "no number has come".to_owned(),
         Some(gaps) => {
-            format!("no number has come, but {} without one", counted(gaps, "message"))
+            let instead = instead.map(|all| format!("; it has {all}")).unwrap_or_default();
+            format!("no number has come, but {} without one{instead}", counted(gaps, "message"))
         }
     };
     Failure::new(Code::TimedOut, text)

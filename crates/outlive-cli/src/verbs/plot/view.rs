@@ -131,7 +131,7 @@ fn legend(sheet: &Sheet, look: Look) -> Vec<Line<'static>> {
             }
         }
         match &line.trouble {
-            Some(Trouble::Absent) => spans.push(Span::styled("  is not there: waiting", DIM)),
+            Some(Trouble::Absent) => spans.push(Span::styled("  is not there yet: waiting", DIM)),
             Some(Trouble::Wrong(why)) => {
                 let why = why.escape_debug();
                 spans.push(Span::styled(format!("  {why}"), Style::new().fg(Color::Red)));
@@ -188,7 +188,7 @@ mod tests {
         assert!(lines.iter().any(|line| line.starts_with("  60│")), "{lines:#?}");
         assert!(lines[16].contains("-10 s") && lines[16].ends_with("0 s"), "{lines:#?}");
         assert_eq!(lines[17], "━━ pose.x          100  min          0  max        100");
-        assert_eq!(lines[18], "━━ later.y  is not there: waiting");
+        assert_eq!(lines[18], "━━ later.y  is not there yet: waiting");
         assert!(lines[19].contains("q quit"));
         // The mark of a death.
         assert!(lines[3].contains('•'), "{lines:#?}");

@@ -347,7 +347,7 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
             note(who.pid, &who.program, left);
         }
     }
-    // Every program that ends leaves its tokens: so many are told together.
+    // Every program that ends leaves its tokens, also one that ends in order: they are told together, and not as dead.
     let ended = domain.tokens().iter().filter(|token| !token.alive).count() as u64;
     let told = |(pid, program, left): (u32, String, Vec<String>)| {
         let program =
@@ -369,15 +369,11 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
     };
     let mut things: Vec<Thing> = found.into_iter().map(told).collect();
     if ended > 0 {
-        let left = counted(ended, "token");
+        let left = format!("{}, used again", counted(ended, "token"));
         things.push(Thing {
             section: Section::Dead,
             name: "~".to_owned(),
-            cells: vec![
-                "all together".to_owned().into(),
-                String::new().into(),
-                left.clone().into(),
-            ],
+            cells: vec!["ended".to_owned().into(), String::new().into(), left.clone().into()],
             figures: Vec::new(),
             activity: 0.0,
             bytes: 0,

@@ -18,7 +18,7 @@ pub enum Section {
     Pools,
     /// What is none of these.
     Others,
-    /// Processes that died, and what they left.
+    /// Processes that died or ended, and what they left.
     Dead,
 }
 
@@ -34,7 +34,7 @@ impl Section {
             Section::Locks => &["LOCK", "WAITING", "SINCE", "STATE"],
             Section::Pools => &["POOL", "USED", "CACHED", "FREE", "FAILED", "SIZE"],
             Section::Others => &["OTHER", "SIZE", "STATE"],
-            Section::Dead => &["DEAD", "PID", "LEFT"],
+            Section::Dead => &["DEAD OR ENDED", "PID", "LEFT"],
         }
     }
 

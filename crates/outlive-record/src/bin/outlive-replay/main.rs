@@ -256,7 +256,10 @@ fn failure(error: Error) -> Failure {
                 | Error::File(File::Io { error, .. })
                 | Error::Fault { error: File::Io { error, .. }, .. } => code_of_io(error),
                 Error::TwoTopics { .. } => Code::Mismatch,
-                Error::NoTopic { .. } | Error::NoneLike { .. } => Code::NotFound,
+                Error::NoTopic { .. }
+                | Error::NoneLike { .. }
+                | Error::NothingThen { .. }
+                | Error::File(File::NoRecording { .. }) => Code::NotFound,
                 Error::File(inside) | Error::Fault { error: inside, .. } => match inside {
                     File::NotMcap { .. }
                     | File::OtherVersion { .. }

@@ -1,0 +1,245 @@
+//! What a file says of where its messages are, beside where they are.
+//!
+//! | record | what it says | compared with |
+//! | --- | --- | --- |
+//! | Message Index, behind a chunk | the times and places of one channel's messages in the chunk | the chunk |
+//! | Chunk Index, at the file's end | where these records are | where they were met |
+//!
+//! Writers may leave them out, so none at all is no fault. A chunk that cannot be read tells of itself elsewhere.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use outlive_mcap::{Error, Item, Message, Outline, Place, Reader, Scan, Step};
+
+use crate::exit::Failure;
+use crate::fault::Fault;
+
+const CHUNK: u8 = 0x06;
+const MESSAGE_INDEX: u8 = 0x07;
+const CHUNK_INDEX: u8 = 0x08;
+/// The bytes before a payload in a chunk: the record's head, and the message's.
+const BEFORE_PAYLOAD: u64 = 9 + 22;
+/// The bytes before the entries of a message index, and the length of an entry: a time, and a place.
+const BEFORE_ENTRIES: u64 = 2 + 4;
+const ENTRY: u64 = 8 + 8;
+
+/// The times and places of messages, in order.
+type Entries = Vec<(u64, u64)>;
+
+/// The last chunk that was met.
+struct Chunk {
+    offset: u64,
+    /// Its messages, by their channels; `None`: it cannot be read.
+    messages: Option<BTreeMap<u16, Entries>>,
+    /// The channels of which a message index was met, and where it is.
+    indexes: BTreeMap<u16, u64>,
+}
+
+struct Comparison {
+    file: Arc<File>,
+    reader: Reader,
+    outline: Outline,
+    chunk: Option<Chunk>,
+    /// Of each chunk, where its message indexes are.
+    met: BTreeMap<u64, BTreeMap<u16, u64>>,
+    faults: Vec<Fault>,
+}
+
+/// Compares them; returns what differs.
+pub fn compare(path: &Path) -> Result<Vec<Fault>, Failure> {
+    let shared: Arc<Path> = path.into();
+    let file = File::open(path)
+        .map_err(|error| Failure::system(format_args!("open {}", path.display()), &error))?;
+    let file = Arc::new(file);
+    let mut scan = Scan::new(&file, &shared)?;
+    let mut all = Comparison {
+        file,
+        reader: Reader::open(path)?,
+        outline: Outline::read(path)?,
+        chunk: None,
+        met: BTreeMap::new(),
+        faults: Vec::new(),
+    };
+    // What is cut off is told by reading the file.
+    while let Step::Record(place) = scan.step()? {
+        match place.op {
+            CHUNK => {
+                all.close();
+                all.open(place.offset)?;
+            }
+            MESSAGE_INDEX => all.message_index(&place)?,
+            CHUNK_INDEX => {
+                all.close();
+                all.chunk_index(&place)?;
+            }
+            _ => {}
+        }
+    }
+    all.close();
+    Ok(all.faults)
+}
+
+impl Comparison {
+    /// Reads a chunk.
+    fn open(&mut self, offset: u64) -> Result<(), Failure> {
+        let mut messages: BTreeMap<u16, Entries> = BTreeMap::new();
+        let mut is_sound = true;
+        match self.reader.seek_chunk(offset, &self.outline) {
+            Ok(()) => loop {
+                match self.reader.next() {
+                    Ok(None) => break,
+                    Ok(Some(Item::Message(Message { header, chunk: Some((_, at)), .. }))) => {
+                        let entries = messages.entry(header.channel_id).or_default();
+                        entries.push((header.log_time, at as u64 - BEFORE_PAYLOAD));
+                    }
+                    Ok(Some(_)) => {}
+                    Err(error @ Error::Io { .. }) => return Err(error.into()),
+                    Err(_) => is_sound = false,
+                }
+            },
+            Err(error @ Error::Io { .. }) => return Err(error.into()),
+            Err(_) => is_sound = false,
+        }
+        messages.values_mut().for_each(|entries| entries.sort_unstable());
+        let messages = is_sound.then_some(messages);
+        self.chunk = Some(Chunk { offset, messages, indexes: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// No message index of the open chunk comes any more.
+    fn close(&mut self) {
+        let Some(Chunk { offset, messages, indexes }) = self.chunk.take() else { return };
+        // If there is none at all, its writer makes none.
+        let all = messages.iter().flatten().filter(|_| !indexes.is_empty());
+        for (channel, _) in all.filter(|(channel, _)| !indexes.contains_key(channel)) {
+            let text = format!(
+                "the chunk at byte {offset} has messages of {}, and no message index of them",
+                self.name(*channel)
+            );
+            self.faults.push(Fault::at(offset, text));
+        }
+        self.met.insert(offset, indexes);
+    }
+
+    fn message_index(&mut self, place: &Place) -> Result<(), Failure> {
+        let at = place.offset;
+        let Some(head) = self.read(place.body(), BEFORE_ENTRIES.min(place.len))? else {
+            return Ok(());
+        };
+        let [low, high, bytes @ ..] = &head[..] else {
+            self.faults.push(Fault::at(at, format!("the message index at byte {at} is too short")));
+            return Ok(());
+        };
+        let channel = u16::from_le_bytes([*low, *high]);
+        let said = bytes.try_into().map_or(0, u32::from_le_bytes);
+        let name = self.name(channel);
+        let Some(chunk) = &mut self.chunk else {
+            self.faults
+                .push(Fault::at(at, format!("the message index at byte {at} follows no chunk")));
+            return Ok(());
+        };
+        chunk.indexes.insert(channel, at);
+        let Some(messages) = &chunk.messages else { return Ok(()) };
+        let (begin, none) = (chunk.offset, Entries::new());
+        let there = messages.get(&channel).unwrap_or(&none);
+        let len = there.len() as u64 * ENTRY;
+        let fault = if u64::from(said) != place.len.saturating_sub(BEFORE_ENTRIES) {
+            Some(format!("the message index at byte {at} is not as long as it says"))
+        } else if u64::from(said) != len {
+            let (said, there) = (u64::from(said) / ENTRY, there.len());
+            Some(format!(
+                "the message index at byte {at} has {said} messages of {name}, and the chunk at byte {begin} has {there}"
+            ))
+        } else {
+            // No longer than the index of a chunk that was in memory.
+            let there = there.clone();
+            self.read(place.body() + BEFORE_ENTRIES, len)?.and_then(|bytes| {
+                let mut said: Entries = bytes.chunks_exact(ENTRY as usize).map(entry).collect();
+                said.sort_unstable();
+                let (time, place) = said.into_iter().find(|one| there.binary_search(one).is_err())?;
+                Some(format!(
+                    "the message index at byte {at} has a message of {name} at byte {place} of the chunk at byte {begin}, \
+                     with the log time {time}: there is none"
+                ))
+            })
+        };
+        self.faults.extend(fault.map(|text| Fault::at(at, text)));
+        Ok(())
+    }
+
+    /// Compares where the index at the file's end has a chunk's message indexes with where they are.
+    fn chunk_index(&mut self, place: &Place) -> Result<(), Failure> {
+        // Times, place, length: then a map of channels and places, with its length in bytes in front.
+        const BEFORE_MAP: u64 = 32;
+        const PLACE: u64 = 2 + 8;
+        let Some(head) = self.read(place.body(), place.len.min(BEFORE_MAP + 4))? else {
+            return Ok(());
+        };
+        // One that is too short is damaged: reading the index tells.
+        let Some(map_len) = head.get(32..36).and_then(|len| len.try_into().ok()) else {
+            return Ok(());
+        };
+        let map_len = u64::from(u32::from_le_bytes(map_len));
+        let begin = u64_of(&head[16..24]);
+        // What lies about the chunk is told already.
+        let Some(met) = self.met.get(&begin).cloned() else { return Ok(()) };
+        if map_len == 0 || map_len > u64::from(u16::MAX) * PLACE {
+            return Ok(());
+        }
+        let Some(map) = self.read(place.body() + BEFORE_MAP + 4, map_len)? else { return Ok(()) };
+        let said: BTreeMap<u16, u64> = map
+            .chunks_exact(PLACE as usize)
+            .map(|one| (u16::from_le_bytes([one[0], one[1]]), u64_of(&one[2..])))
+            .collect();
+        for (channel, offset) in &said {
+            let name = self.name(*channel);
+            let there = match met.get(channel) {
+                Some(there) if there == offset => continue,
+                Some(there) => format!("it is at byte {there}"),
+                None => "there is none".to_owned(),
+            };
+            let text = format!(
+                "the index has the message index of {name} behind the chunk at byte {begin} at byte {offset}: {there}"
+            );
+            self.faults.push(Fault::at(place.offset, text));
+        }
+        for channel in met.keys().filter(|channel| !said.contains_key(channel)) {
+            let name = self.name(*channel);
+            let text = format!(
+                "the index lacks the message index of {name} behind the chunk at byte {begin}"
+            );
+            self.faults.push(Fault::at(place.offset, text));
+        }
+        Ok(())
+    }
+
+    /// Reads bytes; `None`: another process has cut the file.
+    fn read(&self, at: u64, len: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let mut bytes = vec![0; len as usize];
+        match self.file.read_exact_at(&mut bytes, at) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(Failure::system("read the file", &error)),
+        }
+    }
+
+    fn name(&self, channel: u16) -> String {
+        let found = self.outline.channels().find(|one| one.id == channel);
+        found.map_or_else(
+            || format!("the channel {channel}"),
+            |found| format!("'{}' (channel {channel})", found.topic.escape_debug()),
+        )
+    }
+}
+
+fn entry(bytes: &[u8]) -> (u64, u64) {
+    (u64_of(&bytes[..8]), u64_of(&bytes[8..]))
+}
+
+fn u64_of(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
