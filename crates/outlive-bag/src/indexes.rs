@@ -14,9 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outlive_mcap::{Error, Item, Message, Outline, Place, Reader, Scan, Step};
+use outlive_program::figures::counted;
 
 use crate::exit::Failure;
 use crate::fault::Fault;
+use crate::survey::MOST_FAULTS;
 
 const CHUNK: u8 = 0x06;
 const MESSAGE_INDEX: u8 = 0x07;
@@ -47,6 +49,8 @@ struct Comparison {
     /// Of each chunk, where its message indexes are.
     met: BTreeMap<u64, BTreeMap<u16, u64>>,
     faults: Vec<Fault>,
+    /// How many more there are.
+    more: u64,
 }
 
 /// Compares them; returns what differs.
@@ -63,6 +67,7 @@ pub fn compare(path: &Path) -> Result<Vec<Fault>, Failure> {
         chunk: None,
         met: BTreeMap::new(),
         faults: Vec::new(),
+        more: 0,
     };
     // What is cut off is told by reading the file.
     while let Step::Record(place) = scan.step()? {
@@ -80,10 +85,20 @@ pub fn compare(path: &Path) -> Result<Vec<Fault>, Failure> {
         }
     }
     all.close();
+    if all.more > 0 {
+        all.faults.push(Fault::of_file(counted(all.more, "more fault")));
+    }
     Ok(all.faults)
 }
 
 impl Comparison {
+    fn tell(&mut self, fault: Fault) {
+        match self.faults.len() < MOST_FAULTS {
+            true => self.faults.push(fault),
+            false => self.more += 1,
+        }
+    }
+
     /// Reads a chunk.
     fn open(&mut self, offset: u64) -> Result<(), Failure> {
         let mut messages: BTreeMap<u16, Entries> = BTreeMap::new();
@@ -120,7 +135,7 @@ impl Comparison {
                 "the chunk at byte {offset} has messages of {}, and no message index of them",
                 self.name(*channel)
             );
-            self.faults.push(Fault::at(offset, text));
+            self.tell(Fault::at(offset, text));
         }
         self.met.insert(offset, indexes);
     }
@@ -131,15 +146,14 @@ impl Comparison {
             return Ok(());
         };
         let [low, high, bytes @ ..] = &head[..] else {
-            self.faults.push(Fault::at(at, format!("the message index at byte {at} is too short")));
+            self.tell(Fault::at(at, format!("the message index at byte {at} is too short")));
             return Ok(());
         };
         let channel = u16::from_le_bytes([*low, *high]);
         let said = bytes.try_into().map_or(0, u32::from_le_bytes);
         let name = self.name(channel);
         let Some(chunk) = &mut self.chunk else {
-            self.faults
-                .push(Fault::at(at, format!("the message index at byte {at} follows no chunk")));
+            self.tell(Fault::at(at, format!("the message index at byte {at} follows no chunk")));
             return Ok(());
         };
         chunk.indexes.insert(channel, at);
@@ -167,7 +181,7 @@ impl Comparison {
                 ))
             })
         };
-        self.faults.extend(fault.map(|text| Fault::at(at, text)));
+        fault.into_iter().for_each(|text| self.tell(Fault::at(at, text)));
         Ok(())
     }
 
@@ -205,14 +219,14 @@ impl Comparison {
             let text = format!(
                 "the index has the message index of {name} behind the chunk at byte {begin} at byte {offset}: {there}"
             );
-            self.faults.push(Fault::at(place.offset, text));
+            self.tell(Fault::at(place.offset, text));
         }
         for channel in met.keys().filter(|channel| !said.contains_key(channel)) {
             let name = self.name(*channel);
             let text = format!(
                 "the index lacks the message index of {name} behind the chunk at byte {begin}"
             );
-            self.faults.push(Fault::at(place.offset, text));
+            self.tell(Fault::at(place.offset, text));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// The topic on which `outlive record` writes what happened besides messages. It is none that was recorded.
 pub const EVENTS: &str = "outlive/events";
 /// More faults than these are counted and not kept.
-const MOST_FAULTS: usize = 1000;
+pub const MOST_FAULTS: usize = 1000;
 /// The opcode of a chunk.
 const CHUNK: u8 = 6;
 /// The most ways of compression that are told apart.

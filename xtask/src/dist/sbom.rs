@@ -46,6 +46,8 @@ pub(super) fn write(to: &Path, may_install: bool) -> io::Result<Count> {
         let made = source.join("crates").join(product).join(format!("{product}.cdx.json"));
         let text = fs::read_to_string(&made)
             .map_err(|error| io::Error::other(format!("{}: {error}", made.display())))?;
+        // It names crates by the folder that they were read in: one that every machine has alike.
+        let text = text.replace(&format!("{}/", source.display()), "/outlive/");
         match crates_of(&text, product) {
             Ok(crates) => {
                 println!("{product}.cdx.json: {part}; {crates} crates");
@@ -96,6 +98,9 @@ fn crates_of(text: &str, product: &str) -> Result<usize, String> {
         .collect();
     if !without.is_empty() {
         return Err(format!("no licence is named for {}", without.join(", ")));
+    }
+    if text.contains(&*root().to_string_lossy()) {
+        return Err("it names a folder of this machine".to_owned());
     }
     if !parts.iter().any(|part| part["name"] == "outlive") {
         return Err("outlive is not in it".to_owned());
