@@ -54,7 +54,7 @@ KEEPER = """
     lock = Lock("lock", folder)
     condition = Condition("condition", lock)
     Event("waits", folder).wait(timeout=60)
-    # It gets the lock once the other waits, who said so with the lock.
+    # The keeper set the event while it held the lock: the lock is free once the keeper waits.
     with lock:
         condition.notify()
         say("keeps")
@@ -176,7 +176,7 @@ def waiting_threads(changed, count):
         thread.start()
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        # Who has the lock finds each of these in its wait.
+        # A thread that has the lock finds each of these in its wait.
         with changed:
             if len(inside) == count:
                 break

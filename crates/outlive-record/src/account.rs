@@ -217,7 +217,7 @@ impl Account {
         }
         let what = match entry.closing(None) {
             Closing::Not | Closing::Lost => return,
-            // Its number cannot be read, so nobody can tell whether the recorder before had it.
+            // Its number cannot be read, so it is not known yet whether the recorder before had it.
             Closing::Outside if self.phase.is_skipping() => STOPPED,
             Closing::Outside => OUTSIDE,
             Closing::Skipped => SKIPPED,

@@ -152,8 +152,8 @@ fn of_servers_in_three_domains_each_serves_its_own_and_the_longest_known_the_oth
     for (client, name) in clients.iter().zip(["first", "second", "third", "first"]) {
         answered_by(client, &[name]);
     }
-    // The first one goes: its clients, and those without a server, are served by the one that their
-    // gateway has heard of before the other. Nobody says in which order it heard of them.
+    // The first one goes: its clients, and those without a server, get the server that their gateway
+    // has known longer. In which order a gateway hears of two servers is not promised.
     drop(servers.remove(0));
     let either = ["second", "third"];
     for (client, names) in clients.iter().zip([&either[..], &["second"], &["third"], &either]) {

@@ -146,7 +146,7 @@ fn what_was_sent_between_two_selections_is_skipped_of_what_the_first_had_and_cou
     let [found, lost, skipped] = sums(&place, "t");
     assert_eq!((found + skipped, lost), (111, 0), "{found} are there");
     assert!(skipped > 0, "more were sent than the ring has");
-    // What the first one did not want, nobody was to record.
+    // No recorder was to record what the first one did not want.
     assert_eq!(sums(&place, "u"), [1, 0, 0]);
 }
 
