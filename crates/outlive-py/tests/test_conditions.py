@@ -54,7 +54,7 @@ KEEPER = """
     lock = Lock("lock", folder)
     condition = Condition("condition", lock)
     Event("waits", folder).wait(timeout=60)
-    # The keeper set the event while it held the lock: the lock is free once the keeper waits.
+    # The waiter set the event while it held the lock: the lock is free once the waiter waits.
     with lock:
         condition.notify()
         say("keeps")
