@@ -119,7 +119,7 @@ fn a_topic_made_anew_under_the_name_of_one_that_could_not_be_read_counts() {
 /// Both recorders want them, each with a selection of its own, and the second one could not read them at first.
 #[test]
 fn what_was_sent_between_two_selections_is_skipped_of_what_the_first_had_and_counts_nowhere_else() {
-    let place = Place::new("account-selections");
+    let place = Place::new("account-two-selections");
     let (_other, first, second) = (topic(&place, "a"), topic(&place, "t"), topic(&place, "u"));
     let publishers = [&first, &second].map(|topic| topic.publisher().expect("a ring"));
     let begin = |topics: &[&str], names: &str| {

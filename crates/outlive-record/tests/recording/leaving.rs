@@ -20,6 +20,7 @@ fn one_that_ends_has_no_place_left() {
         let both = [&["first", "second"], &more[..]].concat();
         let one = [&["first", "--resume"], &more[..]].concat();
         let mut both_recorded = place.record(&[&both[..], &["--resume"]].concat(), 2);
+        assert!(serves(&place));
         both_recorded.kill();
         assert_eq!(second.kept().len(), 1, "it waits for a successor");
         let mut recording = place.record(&one, 1);

@@ -71,7 +71,7 @@ fn what_a_predecessor_did_not_want_is_not_counted() {
     let (first, second) = (topic(&place, "first"), topic(&place, "second"));
     publish(&second.publisher().expect("a ring"), 0..100);
     let more = ["-o", "out.mcap", "--as", "rec", "--patience", "1h"];
-    place.record(&[&["first"], &more[..]].concat(), 1).kill();
+    place.begin(&[&["first"], &more[..]].concat(), "out.mcap").kill();
     let recording = place.record(&[&["first", "second"], &more[..]].concat(), 2);
     publish(&first.publisher().expect("a ring"), 0..5);
     recording.end();

@@ -65,8 +65,8 @@ fn a_successor_that_fails_at_a_later_topic_keeps_the_place_in_an_earlier_one() {
         topic.open_or_create(&place.domain, name).expect("made")
     });
     let named = ["--as", "rec", "--patience", "1h"];
-    let mut first = place.record(&[&["a", "b", "-o", "out.mcap"], &named[..]].concat(), 2);
-    first.kill();
+    let args = [&["a", "b", "-o", "out.mcap"], &named[..]].concat();
+    place.begin(&args, "out.mcap").kill();
     let publisher = topics[0].publisher().expect("a ring");
     publish(&publisher, 0..10, 64);
     let other = place.record(&[&["b", "-o", "other.mcap"], &named[..]].concat(), 1);
@@ -142,8 +142,8 @@ fn a_topic_that_came_while_none_recorded_is_recorded_from_its_beginning() {
     let first = Topic::<[u8]>::options().depth(16).reliable(true);
     let _first = first.open_or_create(&place.domain, "first").expect("made");
     let args = ["--all", "-o", "out.mcap", "--as", "rec", "--patience", "1h"];
-    let mut recording = place.record(&args, 1);
-    recording.kill();
+    // What came before a recorder's first group is no recorder's.
+    place.begin(&args, "out.mcap").kill();
     let second = Topic::<[u8]>::options().depth(16).reliable(true);
     let second = second.open_or_create(&place.domain, "second").expect("made");
     let publisher = second.publisher().expect("a ring");

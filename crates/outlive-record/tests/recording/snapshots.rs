@@ -184,6 +184,7 @@ fn what_a_killed_recorder_kept_is_written_and_continued() {
     let (topic, publisher) = topic(&place, 64);
     let args = [&KEEPS[..], &["-o", "out.mcap", "--flush", "1ms"]].concat();
     let mut recording = place.record(&args, 1);
+    assert!(eventually(|| place.tell(&["status"]).is_ok()), "it serves");
     publish(&publisher, 0..300, 64);
     // All but what it had not written is in the window; publishers have no room for more of that.
     recording.kill();
@@ -286,6 +287,7 @@ fn a_successor_carries_out_notes() {
     let (_topic, publisher) = topic(&place, 64);
     let args = [&KEEPS[..], &["-o", "out.mcap", "--flush", "1ms"]].concat();
     let mut recording = place.record(&args, 1);
+    assert!(eventually(|| place.tell(&["status"]).is_ok()), "it serves");
     publish(&publisher, 0..50, 64);
     recording.kill();
     for (id, name) in [("1", "one.mcap"), ("2", "two.mcap")] {
@@ -553,6 +555,7 @@ fn a_successor_passes_over_what_the_window_has() {
     let (topic, publisher) = topic(&place, 64);
     let args = [&KEEPS[..], &["-o", "out.mcap", "--flush", "1h"]].concat();
     let mut recording = place.record(&args, 1);
+    assert!(eventually(|| place.tell(&["status"]).is_ok()), "it serves");
     publish(&publisher, 0..10, 64);
     recording.kill();
     // As if it had written the first four.

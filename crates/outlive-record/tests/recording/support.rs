@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
@@ -21,8 +22,11 @@ pub struct Place {
 
 impl Place {
     pub fn new(name: &str) -> Place {
-        let folder =
-            std::env::temp_dir().join(format!("outlive-record-{name}-{}", std::process::id()));
+        // Two tests may have the same idea of a name.
+        static PLACES: AtomicU32 = AtomicU32::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("outlive-record-{name}-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("made");
         let domain = Domain::open_or_create_at(folder.join("domain")).expect("made");
