@@ -1,4 +1,4 @@
-//! A fault of a file, and how many faults are told.
+//! The faults of a file, and how they are told.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +37,56 @@ impl From<&Error> for Fault {
     }
 }
 
+/// More faults than these are counted and not kept.
+pub const MOST_FAULTS: usize = 1000;
+/// The most letters of a topic's name in a fault: a file may have names of any length.
+const MOST_LETTERS: usize = 100;
+
+/// Those of a file.
+#[derive(Debug, Default)]
+pub struct Faults {
+    kept: Vec<Fault>,
+    more: u64,
+}
+
+impl Faults {
+    /// Adds one, and makes its text only if it is kept.
+    pub fn add(&mut self, fault: impl FnOnce() -> Fault) {
+        match self.kept.len() < MOST_FAULTS {
+            true => self.kept.push(fault()),
+            false => self.more += 1,
+        }
+    }
+
+    /// Adds some that were counted elsewhere.
+    pub fn add_more(&mut self, count: u64) {
+        self.more += count;
+    }
+
+    /// Returns how many there are.
+    pub fn count(&self) -> u64 {
+        self.kept.len() as u64 + self.more
+    }
+
+    /// Returns those that are kept.
+    pub fn kept(&self) -> &[Fault] {
+        &self.kept
+    }
+
+    /// Says how many are not kept, if there are any.
+    pub fn rest(&self) -> Option<String> {
+        (self.more > 0).then(|| counted(self.more, "more fault"))
+    }
+}
+
+/// Returns a topic's name as faults tell it.
+pub fn name(topic: &str) -> String {
+    let mut letters = topic.chars();
+    let begin: String = letters.by_ref().take(MOST_LETTERS).flat_map(char::escape_debug).collect();
+    let end = if letters.next().is_some() { "…" } else { "" };
+    format!("'{begin}'{end}")
+}
+
 /// Returns the faults as lines for a person: of those that differ by their numbers alone, the first one with how many
 /// more there are.
 pub fn lines(faults: &[Fault]) -> Vec<String> {
@@ -67,6 +117,20 @@ pub fn lines(faults: &[Fault]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thousand_faults_are_kept_and_no_name_is_told_whole_that_is_long() {
+        let mut faults = Faults::default();
+        (0..MOST_FAULTS as u64).for_each(|at| faults.add(|| Fault::at(at, "x".to_owned())));
+        assert_eq!(faults.rest(), None);
+        faults.add(|| unreachable!("nobody reads it"));
+        faults.add_more(2);
+        assert_eq!((faults.kept().len(), faults.count()), (MOST_FAULTS, 1003));
+        assert_eq!(faults.rest().as_deref(), Some("3 more faults"));
+        assert_eq!(name("a\nb"), r"'a\nb'");
+        assert_eq!(name(&"é".repeat(100)), format!("'{}'", "é".repeat(100)));
+        assert!(name(&"\u{1}".repeat(1 << 20)).len() < 1000);
+    }
 
     #[test]
     fn like_faults_are_one_line() {

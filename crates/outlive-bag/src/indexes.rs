@@ -14,11 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outlive_mcap::{Error, Item, Message, Outline, Place, Reader, Scan, Step};
-use outlive_program::figures::counted;
 
 use crate::exit::Failure;
-use crate::fault::Fault;
-use crate::survey::MOST_FAULTS;
+use crate::fault::{self, Fault, Faults};
 
 const CHUNK: u8 = 0x06;
 const MESSAGE_INDEX: u8 = 0x07;
@@ -41,36 +39,48 @@ struct Chunk {
     indexes: BTreeMap<u16, u64>,
 }
 
-struct Comparison {
+struct Comparison<'a> {
     file: Arc<File>,
     reader: Reader,
     outline: Outline,
+    names: Names,
     chunk: Option<Chunk>,
-    /// Of each chunk, where its message indexes are.
-    met: BTreeMap<u64, BTreeMap<u16, u64>>,
-    faults: Vec<Fault>,
-    /// How many more there are.
-    more: u64,
+    /// Of each chunk, where its message indexes are; `None`: the index at the end was compared with it.
+    met: BTreeMap<u64, Option<BTreeMap<u16, u64>>>,
+    faults: &'a mut Faults,
 }
 
-/// Compares them; returns what differs.
-pub fn compare(path: &Path) -> Result<Vec<Fault>, Failure> {
+/// The channels' names, as faults tell them.
+struct Names(BTreeMap<u16, String>);
+
+impl Names {
+    fn of(&self, channel: u16) -> String {
+        match self.0.get(&channel) {
+            Some(name) => format!("{name} (channel {channel})"),
+            None => format!("the channel {channel}"),
+        }
+    }
+}
+
+/// Compares them, and adds what differs.
+pub fn compare(path: &Path, faults: &mut Faults) -> Result<(), Failure> {
     let shared: Arc<Path> = path.into();
     let file = File::open(path)
         .map_err(|error| Failure::system(format_args!("open {}", path.display()), &error))?;
     let file = Arc::new(file);
     let mut scan = Scan::new(&file, &shared)?;
-    let mut all = Comparison {
-        file,
-        reader: Reader::open(path)?,
-        outline: Outline::read(path)?,
-        chunk: None,
-        met: BTreeMap::new(),
-        faults: Vec::new(),
-        more: 0,
-    };
-    // What is cut off is told by reading the file.
-    while let Step::Record(place) = scan.step()? {
+    let outline = Outline::read(path)?;
+    let names = outline.channels().map(|channel| (channel.id, fault::name(&channel.topic)));
+    let names = Names(names.collect());
+    let (reader, met) = (Reader::open(path)?, BTreeMap::new());
+    let mut all = Comparison { file, reader, outline, names, chunk: None, met, faults };
+    loop {
+        let place = match scan.step() {
+            Ok(Step::Record(place)) => place,
+            Err(error @ Error::Io { .. }) => return Err(error.into()),
+            // What is cut off is told by reading the file.
+            Ok(_) | Err(_) => break,
+        };
         match place.op {
             CHUNK => {
                 all.close();
@@ -85,18 +95,14 @@ pub fn compare(path: &Path) -> Result<Vec<Fault>, Failure> {
         }
     }
     all.close();
-    if all.more > 0 {
-        all.faults.push(Fault::of_file(counted(all.more, "more fault")));
-    }
-    Ok(all.faults)
+    Ok(())
 }
 
-impl Comparison {
-    fn tell(&mut self, fault: Fault) {
-        match self.faults.len() < MOST_FAULTS {
-            true => self.faults.push(fault),
-            false => self.more += 1,
-        }
+impl Comparison<'_> {
+    /// Adds a fault, and makes its text only if it is kept.
+    fn tell(&mut self, offset: u64, text: impl FnOnce(&Names) -> String) {
+        let names = &self.names;
+        self.faults.add(|| Fault::at(offset, text(names)));
     }
 
     /// Reads a chunk.
@@ -131,13 +137,14 @@ impl Comparison {
         // If there is none at all, its writer makes none.
         let all = messages.iter().flatten().filter(|_| !indexes.is_empty());
         for (channel, _) in all.filter(|(channel, _)| !indexes.contains_key(channel)) {
-            let text = format!(
-                "the chunk at byte {offset} has messages of {}, and no message index of them",
-                self.name(*channel)
-            );
-            self.tell(Fault::at(offset, text));
+            self.tell(offset, |names| {
+                let name = names.of(*channel);
+                format!(
+                    "the chunk at byte {offset} has messages of {name}, and no message index of them"
+                )
+            });
         }
-        self.met.insert(offset, indexes);
+        self.met.insert(offset, Some(indexes));
     }
 
     fn message_index(&mut self, place: &Place) -> Result<(), Failure> {
@@ -146,42 +153,51 @@ impl Comparison {
             return Ok(());
         };
         let [low, high, bytes @ ..] = &head[..] else {
-            self.tell(Fault::at(at, format!("the message index at byte {at} is too short")));
+            self.tell(at, |_| format!("the message index at byte {at} is too short"));
             return Ok(());
         };
         let channel = u16::from_le_bytes([*low, *high]);
         let said = bytes.try_into().map_or(0, u32::from_le_bytes);
-        let name = self.name(channel);
         let Some(chunk) = &mut self.chunk else {
-            self.tell(Fault::at(at, format!("the message index at byte {at} follows no chunk")));
+            self.tell(at, |_| format!("the message index at byte {at} follows no chunk"));
             return Ok(());
         };
         chunk.indexes.insert(channel, at);
-        let Some(messages) = &chunk.messages else { return Ok(()) };
-        let (begin, none) = (chunk.offset, Entries::new());
-        let there = messages.get(&channel).unwrap_or(&none);
-        let len = there.len() as u64 * ENTRY;
-        let fault = if u64::from(said) != place.len.saturating_sub(BEFORE_ENTRIES) {
-            Some(format!("the message index at byte {at} is not as long as it says"))
-        } else if u64::from(said) != len {
-            let (said, there) = (u64::from(said) / ENTRY, there.len());
-            Some(format!(
-                "the message index at byte {at} has {said} messages of {name}, and the chunk at byte {begin} has {there}"
-            ))
-        } else {
-            // No longer than the index of a chunk that was in memory.
-            let there = there.clone();
-            self.read(place.body() + BEFORE_ENTRIES, len)?.and_then(|bytes| {
-                let mut said: Entries = bytes.chunks_exact(ENTRY as usize).map(entry).collect();
-                said.sort_unstable();
-                let (time, place) = said.into_iter().find(|one| there.binary_search(one).is_err())?;
-                Some(format!(
-                    "the message index at byte {at} has a message of {name} at byte {place} of the chunk at byte {begin}, \
-                     with the log time {time}: there is none"
-                ))
-            })
+        let begin = chunk.offset;
+        let Some(there) = chunk.messages.as_ref().map(|all| all.get(&channel)) else {
+            return Ok(());
         };
-        fault.into_iter().for_each(|text| self.tell(Fault::at(at, text)));
+        let len = there.map_or(0, |there| there.len() as u64 * ENTRY);
+        if u64::from(said) != place.len.saturating_sub(BEFORE_ENTRIES) {
+            self.tell(at, |_| format!("the message index at byte {at} is not as long as it says"));
+            return Ok(());
+        }
+        if u64::from(said) != len {
+            let (said, there) = (u64::from(said) / ENTRY, len / ENTRY);
+            self.tell(at, |names| {
+                let name = names.of(channel);
+                format!(
+                    "the message index at byte {at} has {said} messages of {name}, and the chunk at byte {begin} has {there}"
+                )
+            });
+            return Ok(());
+        }
+        // No longer than the index of a chunk that was in memory.
+        let Some(bytes) = self.read(place.body() + BEFORE_ENTRIES, len)? else { return Ok(()) };
+        let mut said: Entries = bytes.chunks_exact(ENTRY as usize).map(entry).collect();
+        said.sort_unstable();
+        let there = self.chunk.as_ref().and_then(|chunk| chunk.messages.as_ref()?.get(&channel));
+        let mut both = said.into_iter().zip(there.into_iter().flatten().copied());
+        let differs = both.find(|(said, there)| said != there);
+        if let Some(((time, place), (its_time, its_place))) = differs {
+            self.tell(at, |names| {
+                let name = names.of(channel);
+                format!(
+                    "the message index at byte {at} has a message of {name} at byte {place} of the chunk at byte {begin}, \
+                     with the log time {time}: the chunk has one at byte {its_place}, with the log time {its_time}"
+                )
+            });
+        }
         Ok(())
     }
 
@@ -190,6 +206,8 @@ impl Comparison {
         // Times, place, length: then a map of channels and places, with its length in bytes in front.
         const BEFORE_MAP: u64 = 32;
         const PLACE: u64 = 2 + 8;
+        const MOST: u64 = (u16::MAX as u64 + 1) * PLACE;
+        let at = place.offset;
         let Some(head) = self.read(place.body(), place.len.min(BEFORE_MAP + 4))? else {
             return Ok(());
         };
@@ -198,10 +216,18 @@ impl Comparison {
             return Ok(());
         };
         let map_len = u64::from(u32::from_le_bytes(map_len));
+        if map_len > MOST || map_len > place.len - (BEFORE_MAP + 4) {
+            self.tell(at, |_| format!("the chunk index at byte {at} is not as long as it says"));
+            return Ok(());
+        }
         let begin = u64_of(&head[16..24]);
         // What lies about the chunk is told already.
-        let Some(met) = self.met.get(&begin).cloned() else { return Ok(()) };
-        if map_len == 0 || map_len > u64::from(u16::MAX) * PLACE {
+        let Some(met) = self.met.get_mut(&begin) else { return Ok(()) };
+        let Some(met) = met.take() else {
+            self.tell(at, |_| format!("the index has the chunk at byte {begin} more than once"));
+            return Ok(());
+        };
+        if map_len == 0 {
             return Ok(());
         }
         let Some(map) = self.read(place.body() + BEFORE_MAP + 4, map_len)? else { return Ok(()) };
@@ -210,23 +236,25 @@ impl Comparison {
             .map(|one| (u16::from_le_bytes([one[0], one[1]]), u64_of(&one[2..])))
             .collect();
         for (channel, offset) in &said {
-            let name = self.name(*channel);
-            let there = match met.get(channel) {
-                Some(there) if there == offset => continue,
-                Some(there) => format!("it is at byte {there}"),
-                None => "there is none".to_owned(),
-            };
-            let text = format!(
-                "the index has the message index of {name} behind the chunk at byte {begin} at byte {offset}: {there}"
-            );
-            self.tell(Fault::at(place.offset, text));
+            let there = met.get(channel);
+            if there == Some(offset) {
+                continue;
+            }
+            self.tell(at, |names| {
+                let name = names.of(*channel);
+                let there = there.map_or("there is none".to_owned(), |there| format!("it is at byte {there}"));
+                format!(
+                    "the index has the message index of {name} behind the chunk at byte {begin} at byte {offset}: {there}"
+                )
+            });
         }
         for channel in met.keys().filter(|channel| !said.contains_key(channel)) {
-            let name = self.name(*channel);
-            let text = format!(
-                "the index lacks the message index of {name} behind the chunk at byte {begin}"
-            );
-            self.tell(Fault::at(place.offset, text));
+            self.tell(at, |names| {
+                let name = names.of(*channel);
+                format!(
+                    "the index lacks the message index of {name} behind the chunk at byte {begin}"
+                )
+            });
         }
         Ok(())
     }
@@ -239,14 +267,6 @@ impl Comparison {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(Failure::system("read the file", &error)),
         }
-    }
-
-    fn name(&self, channel: u16) -> String {
-        let found = self.outline.channels().find(|one| one.id == channel);
-        found.map_or_else(
-            || format!("the channel {channel}"),
-            |found| format!("'{}' (channel {channel})", found.topic.escape_debug()),
-        )
     }
 }
 

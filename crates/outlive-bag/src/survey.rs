@@ -9,11 +9,10 @@ use outlive_mcap::{Channel, Error, Header, Item, Message, Reader, Scan, Step};
 use serde_json::Value;
 
 use crate::exit::Failure;
+use crate::fault::MOST_FAULTS;
 
 /// The topic on which `outlive record` writes what happened besides messages. It is none that was recorded.
 pub const EVENTS: &str = "outlive/events";
-/// More faults than these are counted and not kept.
-pub const MOST_FAULTS: usize = 1000;
 /// The opcode of a chunk.
 const CHUNK: u8 = 6;
 /// The most ways of compression that are told apart.

@@ -413,13 +413,16 @@ fn message_indexes_are_compared_with_their_chunks() {
     let said = changed(second + 15, &7_u64.to_le_bytes());
     let told =
         format!("the message index at byte {second} has a message of 'x' (channel 1) at byte");
-    assert!(said.contains(&told) && said.contains("with the log time 7: there is none"), "{said}");
+    assert!(said.contains(&told) && said.contains("with the log time 7: the chunk has"), "{said}");
     assert!(
         said.contains(&format!("the chunk at byte {chunk}")) && said.contains("1 fault in"),
         "{said}"
     );
     let said = changed(second + 23, &1_u64.to_le_bytes());
     assert!(said.contains("at byte 1 of the chunk"), "{said}");
+    // One of its messages twice, and so another one never.
+    let said = changed(second + 31, &bytes[second + 15..second + 31]);
+    assert!(said.contains(&told) && said.contains("1 fault in"), "{said}");
     let said = changed(second + 11, &0_u32.to_le_bytes());
     assert!(said.contains("is not as long as it says"), "{said}");
     // As of the other channel: one is there twice, and one never.
@@ -443,6 +446,17 @@ fn message_indexes_are_compared_with_their_chunks() {
     let said = check(&lies);
     let told = format!("it is at byte {}", indexes[0]);
     assert!(said.contains(&told) && said.contains("1 fault in"), "{said}");
+    // One that reaches behind itself, and one of a chunk that has its own already.
+    lies[first + 9 + 32..first + 9 + 36].copy_from_slice(&600_000_u32.to_le_bytes());
+    let said = check(&lies);
+    let told = format!("the chunk index at byte {first} is not as long as it says");
+    assert!(said.contains(&told), "{said}");
+    let second = records(&whole, 8)[1];
+    let place = lies[first + 9 + 16..first + 9 + 24].to_vec();
+    lies[first..second].copy_from_slice(&bytes[first..second]);
+    lies[second + 9 + 16..second + 9 + 24].copy_from_slice(&place);
+    let said = check(&lies);
+    assert!(said.contains(&format!("the chunk at byte {} more than once", chunks[0])), "{said}");
     // Like ones are one line.
     let mut lies = bytes.clone();
     for index in &indexes {

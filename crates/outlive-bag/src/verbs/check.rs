@@ -11,7 +11,7 @@ use outlive_program::figures::counted;
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
-use crate::fault::{self, Fault};
+use crate::fault::{self, Fault, Faults};
 use crate::files::FilesArgs;
 use crate::survey::Survey;
 use crate::{Common, each_of, indexes, print};
@@ -47,38 +47,36 @@ fn check(path: &Path, is_named: bool, common: &Common) -> Result<(), Failure> {
     // First: a writer that ends meanwhile leaves a finished file.
     let writer = writer_of(path);
     let survey = Survey::read(path)?;
-    let mut faults: Vec<Fault> = survey.faults.iter().map(Fault::from).collect();
-    if survey.more_faults > 0 {
-        faults.push(Fault::of_file(counted(survey.more_faults, "more fault")));
-    }
+    let mut faults = Faults::default();
+    // One that is being written ends in what is being written now.
+    let is_told = |error: &&Error| !matches!(error, Error::Cut { .. }) || writer.is_none();
+    survey.faults.iter().filter(is_told).for_each(|error| faults.add(|| Fault::from(error)));
+    faults.add_more(survey.more_faults);
     match (survey.whole, writer) {
         (true, _) => {
             check_index(path, &survey, &mut faults)?;
-            faults.extend(indexes::compare(path)?);
+            indexes::compare(path, &mut faults)?;
         }
         (false, Some(pid)) => {
-            // It ends in what is being written now.
-            let is_cut = |error: &&Error| matches!(error, Error::Cut { .. });
-            let cut: Vec<Fault> = survey.faults.iter().filter(is_cut).map(Fault::from).collect();
-            faults.retain(|fault| !cut.contains(fault));
             let text = format!("process {pid} writes the file: it gets its index at the end");
-            faults.push(Fault::of_file(text));
+            faults.add(|| Fault::of_file(text));
         }
         (false, None) => {
             let text = "the file is not finished: it has no index, and 'outlive bag recover --in-place' writes one";
-            faults.push(Fault::of_file(text));
-            faults.extend(indexes::compare(path)?);
+            faults.add(|| Fault::of_file(text));
+            indexes::compare(path, &mut faults)?;
         }
     }
     let name = path.to_string_lossy();
     print(|out| {
         if common.json {
-            for Fault { offset, text } in &faults {
+            let rest = faults.rest().map(Fault::of_file);
+            for Fault { offset, text } in faults.kept().iter().chain(&rest) {
                 writeln!(out, "{}", json!({"file": name, "offset": offset, "fault": text}))?;
             }
             return Ok(());
         }
-        for line in fault::lines(&faults) {
+        for line in fault::lines(faults.kept()).into_iter().chain(faults.rest()) {
             match is_named {
                 false => writeln!(out, "{line}")?,
                 true => writeln!(out, "{name}: {line}")?,
@@ -86,21 +84,21 @@ fn check(path: &Path, is_named: bool, common: &Common) -> Result<(), Failure> {
         }
         Ok(())
     })?;
-    if faults.is_empty() {
+    if faults.count() == 0 {
         return Ok(());
     }
-    let text = format!("{} in {name}", counted(faults.len() as u64, "fault"));
+    let text = format!("{} in {name}", counted(faults.count(), "fault"));
     Err(Failure::new(Code::CheckFailed, text))
 }
 
 /// Compares the index with what was read.
-fn check_index(path: &Path, survey: &Survey, faults: &mut Vec<Fault>) -> Result<(), Failure> {
+fn check_index(path: &Path, survey: &Survey, faults: &mut Faults) -> Result<(), Failure> {
     let index = match Index::read(path) {
         Ok(Some(index)) => index,
         Ok(None) => Index::default(),
         Err(error @ Error::Io { .. }) => return Err(error.into()),
         Err(error) => {
-            faults.push(Fault::from(&error));
+            faults.add(|| Fault::from(&error));
             return Ok(());
         }
     };
@@ -108,40 +106,53 @@ fn check_index(path: &Path, survey: &Survey, faults: &mut Vec<Fault>) -> Result<
         let (said, there) = (statistics.message_count, survey.messages() + survey.events());
         if said != there {
             let text = format!("the index counts {said} messages, and {there} are there");
-            faults.push(Fault::of_file(text));
+            faults.add(|| Fault::of_file(text));
         }
         for (id, topic) in &survey.topics {
             let said = statistics.channel_message_counts.get(id).copied().unwrap_or(0);
             if said != topic.messages && !statistics.channel_message_counts.is_empty() {
-                let (name, there) = (topic.name.escape_debug(), topic.messages);
-                let text =
-                    format!("the index counts {said} messages of '{name}', and {there} are there");
-                faults.push(Fault::of_file(text));
+                faults.add(|| {
+                    let (name, there) = (fault::name(&topic.name), topic.messages);
+                    let text = format!(
+                        "the index counts {said} messages of {name}, and {there} are there"
+                    );
+                    Fault::of_file(text)
+                });
             }
         }
     }
     if index.statistics.is_none() && index.chunks.is_empty() {
         let text = "the file has no index: 'outlive bag recover FILE -o NEW' writes one";
-        faults.push(Fault::of_file(text));
+        faults.add(|| Fault::of_file(text));
+        return Ok(());
+    }
+    // A writer may leave out where its chunks are.
+    if index.chunks.is_empty() {
         return Ok(());
     }
     let file = File::open(path).map_err(|error| Failure::system("open the file", &error))?;
     let mut scan = Scan::new(&Arc::new(file), &path.into())?;
     let mut chunks = BTreeMap::new();
-    while let Step::Record(place) = scan.step()? {
-        if place.op == 0x06 {
-            chunks.insert(place.offset, place.end() - place.offset);
+    loop {
+        match scan.step() {
+            Ok(Step::Record(place)) if place.op == 0x06 => {
+                chunks.insert(place.offset, place.end() - place.offset);
+            }
+            Ok(Step::Record(_)) => {}
+            Err(error @ Error::Io { .. }) => return Err(error.into()),
+            // What is cut off is told by reading the file.
+            Ok(_) | Err(_) => break,
         }
     }
     for (offset, len) in &chunks {
         if index.chunks.get(offset) != Some(len) {
-            let text = format!("the chunk at byte {offset} is not in the index");
-            faults.push(Fault::at(*offset, text));
+            let text = || format!("the chunk at byte {offset} is not in the index");
+            faults.add(|| Fault::at(*offset, text()));
         }
     }
     for offset in index.chunks.keys().filter(|offset| !chunks.contains_key(offset)) {
-        let text = format!("the index has a chunk at byte {offset}, where none is");
-        faults.push(Fault::at(*offset, text));
+        let text = || format!("the index has a chunk at byte {offset}, where none is");
+        faults.add(|| Fault::at(*offset, text()));
     }
     Ok(())
 }

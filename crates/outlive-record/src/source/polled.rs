@@ -1,7 +1,6 @@
 //! What the sources have in common that copy values: which ones are passed over, their form, what was lost.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use outlive::describe::Description;
 use outlive::{Attributes, Kind};
@@ -20,30 +19,46 @@ pub const MOST_MESSAGES: u64 = 1 << 20;
 pub struct Thinning {
     every: u64,
     seen: u64,
-    gap: Duration,
-    last: Option<Instant>,
+    /// Between two messages, in nanoseconds; 0: as they come.
+    gap: u64,
+    /// When the next one is due, if they come evenly.
+    due: u64,
+    /// When the recorder took the last messages, and those before.
+    turns: [u64; 2],
 }
 
 impl Thinning {
     pub fn of(options: &Options) -> Thinning {
-        let gap = options.max_rate.map_or(Duration::ZERO, |rate| {
-            Duration::try_from_secs_f64(1.0 / rate).unwrap_or(Duration::MAX)
-        });
-        Thinning { every: options.every, seen: 0, gap, last: None }
+        // As a float it ends at the largest number.
+        let gap = options.max_rate.map_or(0, |rate| (1e9 / rate) as u64);
+        Thinning { every: options.every, seen: 0, gap, due: 0, turns: [0; 2] }
     }
 
-    pub fn takes(&mut self) -> bool {
+    /// Returns whether a message is wanted that was published at `stamp` and taken at `now`, in nanoseconds since 1970.
+    ///
+    /// Each one moves the time on at which the next is due by the gap, and may come half a gap before that. So all
+    /// messages of a topic that has just the wanted rate are recorded, though they come unevenly, or several are taken
+    /// at a time.
+    pub fn takes(&mut self, stamp: u64, now: u64) -> bool {
         self.seen += 1;
         if !(self.seen - 1).is_multiple_of(self.every.max(1)) {
             return false;
         }
-        if self.gap.is_zero() {
+        if self.gap == 0 {
             return true;
         }
-        let now = Instant::now();
-        let is_due = self.last.is_none_or(|last| now - last >= self.gap);
+        if self.turns[0] != now {
+            self.turns = [now, self.turns[0]];
+        }
+        // A publisher's clock may be wrong; it was published since the recorder looked before.
+        let time = stamp.clamp(self.turns[1].min(now), now);
+        if self.due > now.saturating_add(self.gap.saturating_mul(2)) {
+            // The system's clock was set back.
+            self.due = 0;
+        }
+        let is_due = time.saturating_add(self.gap / 2) >= self.due;
         if is_due {
-            self.last = Some(now);
+            self.due = self.due.max(time).saturating_add(self.gap);
         }
         is_due
     }
@@ -100,7 +115,7 @@ impl Copied {
         number: u64,
         now: u64,
     ) -> Result<bool, outlive_mcap::Error> {
-        if !self.thinning.takes() {
+        if !self.thinning.takes(now, now) {
             return Ok(false);
         }
         let header = MessageHeader {
@@ -130,4 +145,61 @@ pub fn numbers<const COUNT: usize>(position: Option<&String>) -> Option<[u64; CO
     let numbers: Option<Vec<u64>> =
         position?.split(' ').map(|number| number.parse().ok()).collect();
     numbers?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 1_700_000_000_000_000_000;
+    const MS: u64 = 1_000_000;
+
+    fn thinning(rate: f64) -> Thinning {
+        Thinning { every: 1, seen: 0, gap: (1e9 / rate) as u64, due: 0, turns: [0; 2] }
+    }
+
+    /// How many are taken of those that come at these moments, each a little later.
+    fn taken(thinning: &mut Thinning, moments: impl Iterator<Item = u64>) -> usize {
+        moments.filter(|moment| thinning.takes(START + moment, START + moment + MS / 10)).count()
+    }
+
+    #[test]
+    fn a_topic_of_the_wanted_rate_is_recorded_whole_though_it_is_uneven() {
+        // 30 a second, up to 8 ms too early or too late.
+        let uneven = |at: u64| 10 * MS + at * 1_000_000_000 / 30 + at * 7_919 % (16 * MS);
+        let count = |rate| taken(&mut thinning(rate), (0..3000).map(uneven));
+        assert!(count(30.0) >= 2999, "{}", count(30.0));
+        assert_eq!(count(31.0), 3000);
+        // In 100 s at most one more than was said.
+        for rate in [29.0, 20.0, 15.0, 10.0, 1.0] {
+            let (most, count) = (rate as usize * 100 + 1, count(rate));
+            assert!(count <= most && count * 10 >= most * 9, "{rate}: {count}");
+        }
+    }
+
+    #[test]
+    fn messages_that_are_taken_at_a_time_count_by_their_own_times() {
+        let mut own = thinning(100.0);
+        let all = (0..1000_u64).filter(|at| {
+            let turn = START + (at / 10 + 1) * 100 * MS;
+            own.takes(START + at * 10 * MS, turn)
+        });
+        assert_eq!(all.count(), 1000);
+    }
+
+    #[test]
+    fn wrong_clocks_change_no_rate() {
+        let mut own = thinning(10.0);
+        // One that is an hour ahead, one behind, and one that is right, each 100 times a second for 10 s.
+        let hour = 3_600_000 * MS;
+        let all = (0..3000_u64).filter(|at| {
+            let now = START + at * 10 * MS / 3;
+            let stamp = [now + hour, now - hour, now][*at as usize % 3];
+            own.takes(stamp, now + MS / 10)
+        });
+        let count = all.count();
+        assert!((90..=101).contains(&count), "{count}");
+        // The system's clock is set back.
+        assert!(own.takes(START - hour, START - hour));
+    }
 }

@@ -127,10 +127,10 @@ impl Topic {
             self.pending = Some(sample);
             return Ok(Found::Full);
         }
-        if !self.thinning.takes() {
+        let stamp = sample.header().stamp;
+        if !self.thinning.takes(stamp, now) {
             return Ok(Found::Message { bytes: 0, written: 0 });
         }
-        let stamp = sample.header().stamp;
         let (channel_id, len) = match self.form.is_described() {
             true => (self.own_channel(writer)?, bytes),
             false => self.channel_of(&sample, writer)?,
