@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use outlive_mcap::{Compression, Options, Sync, Writer, with_ending};
+use outlive_mcap::{Compression, Options, Sync, Writer, new_file};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::exit::{Code, Failure};
@@ -25,7 +25,7 @@ pub struct OutputArgs {
 
 /// Reads the name of a file of ours.
 pub fn file_name() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| with_ending(&path))
+    PathBufValueParser::new().try_map(|path| new_file(&path))
 }
 
 /// A file that has its name only when it is whole.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -11,23 +12,46 @@ use crate::read::{Item, Reader};
 /// Stands between the library's name and the recording's in the header of a file that `outlive record` writes.
 pub const RECORDING: &str = ", recording ";
 
+/// Returns the path of a file that is to be made here, as [`with_ending`] does.
+///
+/// # Errors
+/// As there; and a text if there is a folder of that name.
+pub fn new_file(path: &Path) -> Result<PathBuf, String> {
+    if path.is_dir() {
+        return Err(is_folder(path));
+    }
+    with_ending(path)
+}
+
 /// Returns a path as a file of ours is called: one without an ending gets `.mcap`.
 ///
 /// # Errors
-/// A text: the name has another ending, which would be a typing error more often than a wish; or it is a folder's.
+/// A text: the name has another ending, which would be a typing error more often than a wish; or it can only be a
+/// folder's.
 pub fn with_ending(path: &Path) -> Result<PathBuf, String> {
-    if path.is_dir() || path.file_name().is_none() {
-        return Err(format!("{} is a folder: name a file in it", path.display()));
+    if path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(is_folder(path));
     }
     match path.extension() {
         Some(ending) if ending == "mcap" => Ok(path.to_owned()),
-        Some(ending) => Err(format!(
-            "the name ends in '.{}', and a recording's in .mcap, as in {}",
-            ending.to_string_lossy().escape_debug(),
-            path.with_extension("mcap").display()
-        )),
+        Some(ending) => {
+            let ending = ending.to_string_lossy();
+            // A number is the end of a date or of a version, and letters are another ending.
+            let proposal = match ending.contains(|letter: char| letter.is_ascii_digit()) {
+                true => path.with_extension(format!("{ending}.mcap")),
+                false => path.with_extension("mcap"),
+            };
+            let (ending, proposal) = (ending.escape_debug(), proposal.display());
+            Err(format!(
+                "the name ends in '.{ending}', and a recording's in .mcap, as in {proposal}"
+            ))
+        }
         None => Ok(path.with_extension("mcap")),
     }
+}
+
+fn is_folder(path: &Path) -> String {
+    format!("{} is a folder: name a file in it", path.display())
 }
 
 /// Returns the files that these names stand for, each once.
@@ -127,6 +151,20 @@ fn numbered(name: &Path, own: &str) -> Result<Vec<PathBuf>, Error> {
 mod tests {
     use super::*;
     use crate::write::{Options, Positions, Writer};
+
+    #[test]
+    fn an_ending_is_ours_or_is_added() {
+        let named = |name: &str| with_ending(Path::new(name));
+        assert_eq!(named("a/s"), Ok("a/s.mcap".into()));
+        assert_eq!(named("s.mcap"), Ok("s.mcap".into()));
+        let proposal = |name: &str| named(name).expect_err("another ending");
+        assert!(proposal("s.mcpa").ends_with("as in s.mcap"));
+        assert!(proposal("run.2026.11").ends_with("as in run.2026.11.mcap"));
+        for folder in ["a/", "..", "/", "a/s.mcap/"] {
+            assert!(proposal(folder).contains("is a folder"), "{folder}");
+        }
+        assert!(new_file(&std::env::temp_dir()).is_err_and(|why| why.contains("is a folder")));
+    }
 
     #[test]
     fn a_recording_is_named_by_its_first_file() {

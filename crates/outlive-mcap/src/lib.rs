@@ -49,7 +49,7 @@ mod write;
 
 pub use contents::{Contents, Schema};
 pub use error::Error;
-pub use files::{RECORDING, files_of, with_ending};
+pub use files::{RECORDING, files_of, new_file, with_ending};
 pub use group::COPIED;
 pub use in_place::{Long, Next};
 pub use index::Index;

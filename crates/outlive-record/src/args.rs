@@ -306,11 +306,11 @@ fn is_option(word: &str) -> bool {
 }
 
 fn file_name() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| outlive_mcap::with_ending(&path))
+    PathBufValueParser::new().try_map(|path| outlive_mcap::new_file(&path))
 }
 
 fn snapshot_name(text: &str) -> Result<String, String> {
-    // What else is wrong with it, the recorder says.
+    // It is a name in the recorder's folder: what else is wrong with it, the recorder says.
     let path = outlive_mcap::with_ending(Path::new(text))?;
     Ok(path.to_string_lossy().into_owned())
 }
