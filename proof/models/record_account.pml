@@ -31,6 +31,7 @@
  * Mutations, each must be caught:
  *   NOTNOTED     a thing that cannot be read at the beginning is noted in memory alone
  *   BYNAME       (ANEW) it is noted by its name, whichever generation has it
+ *   STOPPEDSKIPS (SELECT) it is noted as skipped
  *   REFUSEDLOST  what a thing has that cannot be opened at a start is not closed as skipped
  *   REFUSEDOPEN  what a thing has that could not be opened is not closed as lost at a stop
  *   NOTLEFT      (SELECT) a recorder that does not want a thing leaves its position as it is
@@ -225,6 +226,8 @@ start:	atomic {
 			m_noted=1; m_notedgen=gen;
 #ifdef NOTSTOPPED
 			m_skips=(same -> SKIPS : OUTSIDE)
+#elif defined(STOPPEDSKIPS)
+			m_skips=SKIPS
 #else
 			m_skips=(same -> SKIPS : IFKNOWN)
 #endif
