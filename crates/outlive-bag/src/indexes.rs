@@ -13,12 +13,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use outlive_mcap::{Error, Item, Message, Outline, Place, Reader, Scan, Step};
+use outlive_mcap::{Error, Item, Message, Outline, Place, Reader};
 
 use crate::exit::Failure;
 use crate::fault::{self, Fault, Faults};
+use crate::records::{CHUNK, Records};
 
-const CHUNK: u8 = 0x06;
 const MESSAGE_INDEX: u8 = 0x07;
 const CHUNK_INDEX: u8 = 0x08;
 /// The bytes before a payload in a chunk: the record's head, and the message's.
@@ -64,23 +64,13 @@ impl Names {
 
 /// Compares them, and adds what differs.
 pub fn compare(path: &Path, faults: &mut Faults) -> Result<(), Failure> {
-    let shared: Arc<Path> = path.into();
-    let file = File::open(path)
-        .map_err(|error| Failure::system(format_args!("open {}", path.display()), &error))?;
-    let file = Arc::new(file);
-    let mut scan = Scan::new(&file, &shared)?;
+    let mut records = Records::of(path)?;
     let outline = Outline::read(path)?;
     let names = outline.channels().map(|channel| (channel.id, fault::name(&channel.topic)));
     let names = Names(names.collect());
-    let (reader, met) = (Reader::open(path)?, BTreeMap::new());
+    let (file, reader, met) = (Arc::clone(&records.file), Reader::open(path)?, BTreeMap::new());
     let mut all = Comparison { file, reader, outline, names, chunk: None, met, faults };
-    loop {
-        let place = match scan.step() {
-            Ok(Step::Record(place)) => place,
-            Err(error @ Error::Io { .. }) => return Err(error.into()),
-            // What is cut off is told by reading the file.
-            Ok(_) | Err(_) => break,
-        };
+    while let Some(place) = records.next()? {
         match place.op {
             CHUNK => {
                 all.close();

@@ -6,6 +6,7 @@ mod fault;
 mod files;
 mod indexes;
 mod output;
+mod records;
 mod survey;
 mod verbs;
 

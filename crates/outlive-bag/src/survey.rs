@@ -1,20 +1,17 @@
 //! What a file holds, by reading all of it: counts, times, and each fault.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
-use outlive_mcap::{Channel, Error, Header, Item, Message, Reader, Scan, Step};
+use outlive_mcap::{Channel, Error, Header, Item, Message, Reader};
 use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::fault::MOST_FAULTS;
+use crate::records::{CHUNK, Records};
 
 /// The topic on which `outlive record` writes what happened besides messages. It is none that was recorded.
 pub const EVENTS: &str = "outlive/events";
-/// The opcode of a chunk.
-const CHUNK: u8 = 6;
 /// The most ways of compression that are told apart.
 const MOST_WAYS: usize = 16;
 
@@ -186,18 +183,13 @@ impl Survey {
 
 /// Counts the chunks by their heads, which say how they are compressed.
 fn chunks(path: &Path) -> Result<BTreeMap<String, Packed>, Failure> {
-    let path: Arc<Path> = path.into();
-    let open = File::open(&path);
-    let file =
-        open.map_err(|error| Failure::system(format_args!("open {}", path.display()), &error))?;
-    let mut scan = Scan::new(&Arc::new(file), &path)?;
+    let mut records = Records::of(path)?;
     let mut ways: BTreeMap<String, Packed> = BTreeMap::new();
-    // What is damaged or cut off is told by reading it.
-    while let Ok(Step::Record(place)) = scan.step() {
+    while let Ok(Some(place)) = records.next() {
         if place.op != CHUNK {
             continue;
         }
-        let Ok((header, _)) = scan.chunk(&place) else { continue };
+        let Ok((header, _)) = records.scan.chunk(&place) else { continue };
         let is_known = ways.contains_key(&header.compression);
         let way = match is_known || ways.len() < MOST_WAYS {
             true => header.compression,

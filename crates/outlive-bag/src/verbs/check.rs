@@ -1,18 +1,17 @@
 //! `outlive bag check`: each fault of a file, with its place.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 use clap::Args;
-use outlive_mcap::{Error, Index, Scan, Step, writer_of};
+use outlive_mcap::{Error, Index, writer_of};
 use outlive_program::figures::counted;
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
 use crate::fault::{self, Fault, Faults};
 use crate::files::FilesArgs;
+use crate::records::{CHUNK, Records};
 use crate::survey::Survey;
 use crate::{Common, each_of, indexes, print};
 
@@ -130,29 +129,24 @@ fn check_index(path: &Path, survey: &Survey, faults: &mut Faults) -> Result<(), 
     if index.chunks.is_empty() {
         return Ok(());
     }
-    let file = File::open(path).map_err(|error| Failure::system("open the file", &error))?;
-    let mut scan = Scan::new(&Arc::new(file), &path.into())?;
+    let mut records = Records::of(path)?;
     let mut chunks = BTreeMap::new();
-    loop {
-        match scan.step() {
-            Ok(Step::Record(place)) if place.op == 0x06 => {
-                chunks.insert(place.offset, place.end() - place.offset);
-            }
-            Ok(Step::Record(_)) => {}
-            Err(error @ Error::Io { .. }) => return Err(error.into()),
-            // What is cut off is told by reading the file.
-            Ok(_) | Err(_) => break,
+    while let Some(place) = records.next()? {
+        if place.op == CHUNK {
+            chunks.insert(place.offset, place.end() - place.offset);
         }
     }
     for (offset, len) in &chunks {
         if index.chunks.get(offset) != Some(len) {
-            let text = || format!("the chunk at byte {offset} is not in the index");
-            faults.add(|| Fault::at(*offset, text()));
+            faults.add(|| {
+                Fault::at(*offset, format!("the chunk at byte {offset} is not in the index"))
+            });
         }
     }
     for offset in index.chunks.keys().filter(|offset| !chunks.contains_key(offset)) {
-        let text = || format!("the index has a chunk at byte {offset}, where none is");
-        faults.add(|| Fault::at(*offset, text()));
+        faults.add(|| {
+            Fault::at(*offset, format!("the index has a chunk at byte {offset}, where none is"))
+        });
     }
     Ok(())
 }
