@@ -34,7 +34,8 @@ from std_msgs.msg import *
 from sensor_msgs.msg import *
 from geometry_msgs.msg import *
 def say(*words):
-    print(*words, flush=True)
+    # One write: callbacks run in threads of their own, and `print` writes word by word.
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 """
 
 

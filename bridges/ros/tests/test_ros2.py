@@ -27,7 +27,7 @@ from conftest import Process, World, drain, received, wait_for
 
 
 HEAD = """
-import array, sys, threading, time
+import array, os, sys, threading, time
 import rclpy
 from rclpy.duration import Duration
 from rclpy.qos import *
@@ -35,7 +35,8 @@ from sensor_msgs.msg import *
 from std_msgs.msg import *
 from std_srvs.srv import *
 def say(*words):
-    print(*words, flush=True)
+    # One write: callbacks run in threads of their own, and `print` writes word by word.
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 """
 
 

@@ -97,9 +97,12 @@ fn a_killed_bridge_s_successor_sends_nothing_twice_after_the_duplicate_window() 
     // More, where no kill of these came between an acknowledgement and its commit.
     while kills < 12 || open == 0 && kills < 60 {
         kills += 1;
+        let stored = world.messages_in("S");
         send_numbers(&from, sent..sent + 2000);
         sent += 2000;
-        std::thread::sleep(Duration::from_millis(2 + random.below(30)));
+        // However long a new bridge takes to connect: it is stopped in the middle of these.
+        until("some are stored", || world.messages_in("S") > stored);
+        std::thread::sleep(Duration::from_millis(random.below(8)));
         signal(&bridge.0, libc::SIGSTOP);
         // The server takes what is on the way; then the window has passed.
         std::thread::sleep(Duration::from_millis(250));
