@@ -13,7 +13,8 @@
  *   mark[]       what the file accounts each message as; o[] the same of the open group
  *   class[]      (ghost) what a message is, by the file at the moment of its publication: L: to be recorded, S: to
  *                be skipped, O: before the first recorder, ANY: between a beginning and its first group, or of a
- *                thing of which no recorder could know more. SL: to be skipped, and found by a beginning; to be
+ *                thing of which no recorder could know more, such as one made anew after the last group, if the next
+ *                recorder's selection is another one. SL: to be skipped, and found by a beginning; to be
  *                recorded, of a thing that cannot be read when the recorder stops; or in the last moment before its group;
  *              or not accounted for when a recorder begins that does not want the thing and cannot open it
  *
@@ -37,6 +38,7 @@
  *   NOTLEFT      (SELECT) a recorder that does not want a thing leaves its position as it is
  *   NEWALWAYS    (SELECT) a thing without a position is new, whatever the selection was
  *   NOTSTOPPED   (SELECT) behind a stop, what cannot be read by another selection is noted as outside
+ *   ONLYSAME     (ANEW, SELECT) what is noted as skipped is, by a recorder of the same selection alone
  *   BYINDEX      the phase STOPPED counts once the file has its index
  *   BYFILE       the phase is RECORDING once the file is there
  *   EXPIREDNOT   an expired message is not counted
@@ -106,6 +108,12 @@ bool done;
 #define OUTSIDE 0
 #define SKIPS 1
 #define IFKNOWN 2
+/* all of it is skipped, also if it has no positions: the selection that noted it was the one before it */
+#ifdef ONLYSAME
+#define ALLSKIPPED (0)
+#else
+#define ALLSKIPPED (NOTED && m_skips==SKIPS)
+#endif
 #define SKIPPING (m_skips==SKIPS || (m_skips==IFKNOWN && m_has && m_gen==gen))
 #define OLDEST(g) (pub[g]>K -> pub[g]-K : 0)
 
@@ -162,7 +170,7 @@ inline tell() {
 /* where it begins, and what is missing before that */
 inline open_it(lo, hi, phase, isnew, rest) {
 	ogen=gen;
-	lo=(m_has && m_gen==gen -> m_pos : (isnew && !(NOTED && !SKIPPING) -> 0 : pub[gen]));
+	lo=(m_has && m_gen==gen -> m_pos : ((isnew && !(NOTED && !SKIPPING)) || ALLSKIPPED -> 0 : pub[gen]));
 	hi=(rest && !m_left && (!NOTED || (m_has && m_gen==gen)) -> OLDEST(gen) : pub[gen]);
 	if :: hi<lo -> hi=lo :: else fi;
 	if
@@ -212,13 +220,24 @@ start:	atomic {
 	atomic {
 		/* positions of what is gone */
 		if :: m_has && m_gen!=gen -> m_has=0; m_left=0; forgot=untold; untold=0 :: else fi;
+		/* made anew after the last group, and the selection is another one: none knows whether it was selected */
+		if
+		:: phase!=FIRST && !same && !m_has && !(NOTED) ->
+			lo=gen*M;
+			do
+			:: lo<gen*M+pub[gen] -> if :: class[lo]!=O -> class[lo]=ANY :: else fi; lo++
+			:: else -> break
+			od;
+			lo=0
+		:: else
+		fi;
 		if
 		:: wants && access==OPEN -> open_it(lo, hi, phase, (phase!=FIRST && same), (phase==RECORDING || phase==ENDED))
 #ifndef REFUSEDLOST
 		/* closed up to here, without being opened */
-		:: wants && access==REFUSED && (phase==STOPPED || phase==ENDED || m_left) ->
+		:: wants && access==REFUSED && (phase==STOPPED || phase==ENDED || m_left || ALLSKIPPED) ->
 			ogen=gen;
-			lo=(m_has -> m_pos : (same && !(NOTED && !SKIPPING) -> 0 : pub[gen]));
+			lo=(m_has -> m_pos : ((same && !(NOTED && !SKIPPING)) || ALLSKIPPED -> 0 : pub[gen]));
 			hi=pub[gen];
 			miss(lo, hi, SKIPPED);
 			m_has=1; m_gen=gen; m_pos=pub[gen]; m_left=0; m_noted=0; m_skips=0; lo=0; hi=0
@@ -232,7 +251,7 @@ start:	atomic {
 			m_skips=(same -> SKIPS : IFKNOWN)
 #endif
 #endif
-		:: wants && access==REFUSED && !m_has && (phase==FIRST || (phase==RECORDING && !same)) ->
+		:: wants && access==REFUSED && !m_has && !ALLSKIPPED && (phase==FIRST || (phase==RECORDING && !same)) ->
 			m_has=1; m_gen=gen; m_pos=pub[gen]; m_noted=0; m_skips=0
 		:: wants && access==UNREADABLE && (phase==FIRST || (phase==RECORDING && !same)) && !(NOTED) ->
 			m_noted=1; m_notedgen=gen; m_skips=0

@@ -18,7 +18,7 @@
 //! | unknown | none | is the thing's first one: it has come since, and all of it counts. In phase `First`, or if the selection was another one: it begins where the thing is |
 //! | followed | how far it is, and what is missing and not told | goes on there |
 //! | left | these, and `.left` | begins where the thing is: a recorder ran that did not want it, so what is missing is skipped |
-//! | noted | `unread.NAME`, with the file's identity | could not read it. `outside`: it begins where the thing is once that can be read. `skipped`, if none was to record: it counts all before that as skipped. `stopped`, the same after another selection: as `skipped` if the thing has positions, else as `outside` |
+//! | noted | `unread.NAME`, with the file's identity | could not read it. `outside`: it begins where the thing is once that can be read. `skipped`, if none was to record: it counts all before that as skipped, whatever its selection. `stopped`, the same after another selection: as `skipped` if the thing has positions, else as `outside` |
 //!
 //! proof/models/record_account.pml has a recorder that begins, takes, stops, starts, ends, and dies between any two
 //! of these steps.
@@ -309,7 +309,8 @@ impl Entry<'_> {
         if !is_beginning {
             return Closing::Not;
         }
-        if phase.is_skipping() || is_left {
+        let is_skipped = self.noted == Some(Noted::Skipped);
+        if phase.is_skipping() || is_left || is_skipped {
             return match is_known || self.is_new() {
                 true => Closing::Skipped,
                 false => Closing::Outside,
@@ -324,8 +325,12 @@ impl Entry<'_> {
     /// Returns whether a thing without a position has come since there was an account.
     fn is_new(&self) -> bool {
         let Account { phase, is_complete, .. } = *self.account;
-        let is_outside = self.noted.is_some_and(|noted| noted.of(false) == Noted::Outside);
-        phase != Phase::First && is_complete && !is_outside
+        match self.noted.map(|noted| noted.of(false)) {
+            Some(Noted::Outside) => false,
+            // It had come when that was noted, and the selection had not changed.
+            Some(Noted::Skipped) => true,
+            _ => phase != Phase::First && is_complete,
+        }
     }
 
     /// Returns where the thing of that number begins.

@@ -150,6 +150,37 @@ fn what_was_sent_between_two_selections_is_skipped_of_what_the_first_had_and_cou
     assert_eq!(sums(&place, "u"), [1, 0, 0]);
 }
 
+/// Made anew after a stop, so all that it has then is to be skipped, also by a recorder with another selection.
+#[test]
+fn a_topic_made_anew_behind_a_stop_is_skipped_through_a_change_of_the_selection() {
+    let place = Place::new("account-anew-selections");
+    let (_other, _third) = (topic(&place, "a"), topic(&place, "u"));
+    drop(topic(&place, "t"));
+    let more = ["--as", "rec", "-o", "out.mcap", "--flush", "5ms", "--resume"];
+    let recorder = place.record(&[&["a", "t"], &more[..]].concat(), 2);
+    serves(&place);
+    place.tell(&["stop", "--as", "rec"]).expect("stopped");
+    std::fs::remove_file(place.domain.path().join("t")).expect("removed");
+    let topic = topic(&place, "t");
+    let publisher = topic.publisher().expect("a ring");
+    publish(&publisher, 0..100);
+    let unreadable = Unreadable::make(&place, "t");
+    place.tell(&["start", "--as", "rec"]).expect("started");
+    let mut recorder = recorder;
+    recorder.kill();
+    drop(unreadable);
+    let last = place.files("out").pop().expect("a file");
+    let last = last.file_name().expect("a name").to_str().expect("text");
+    let more = ["--as", "rec", "-o", last, "--flush", "5ms", "--resume"];
+    let recorder = place.record(&[&["a", "t", "u"], &more[..]].concat(), 3);
+    serves(&place);
+    assert!(eventually(|| topic.subscribers().len() == 1));
+    publish(&publisher, 100..101);
+    has(&place, last, "t", 100);
+    recorder.end();
+    assert_eq!(sums(&place, "t"), [1, 0, 100]);
+}
+
 /// Its words can be read, or not, at the start.
 #[test]
 fn what_was_sent_before_a_start_that_could_not_open_the_topic_is_skipped() {
