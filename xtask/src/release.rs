@@ -125,6 +125,10 @@ fn release(version: Version, is_dry_run: bool) -> io::Result<()> {
             unknown.join(", ")
         ));
     }
+    let untrue = untrue_sentences()?;
+    if !untrue.is_empty() {
+        return wrong(format!("a release makes these sentences untrue:\n{}", untrue.join("\n")));
+    }
     let mut written = Vec::new();
     for (file, around) in PLACES {
         let text = read(&mut written, file)?;
@@ -230,6 +234,22 @@ fn unknown_places(version: &str) -> io::Result<Vec<String>> {
     Ok(unknown)
 }
 
+/// Returns the lines of the pages which say that there is no release.
+fn untrue_sentences() -> io::Result<Vec<String>> {
+    let pages = ["--", "*.md", ":!doc/packages.md"];
+    let listed =
+        git(&[&["grep", "-n", "-i", "-E", "(is|not) released|until it is out"], &pages[..]]
+            .concat())?;
+    Ok(listed.lines().filter(|line| denies_a_release(line)).map(str::to_owned).collect())
+}
+
+/// Returns whether a line says that there is no release. A heading of the changelog may: it gets a day.
+fn denies_a_release(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let sentences = ["nothing is released", "not released yet", "until it is out"];
+    !line.contains(":## ") && sentences.iter().any(|sentence| line.contains(sentence))
+}
+
 /// Returns whether a text has the version, and not only as a part of other numbers.
 fn stands_in(text: &str, version: &str) -> bool {
     let is_digit = |letter: char| letter.is_ascii_digit();
@@ -301,6 +321,21 @@ mod tests {
             assert_eq!(of(wrong), None, "{wrong}");
         }
         assert_eq!(of("0.2.0").map(|version| version.to_string()).as_deref(), Some("0.2.0"));
+    }
+
+    #[test]
+    fn sentences_that_a_release_makes_untrue_are_found() {
+        for line in [
+            "doc/faq.md:21:It is not released yet: names",
+            "SECURITY.md:29:Nothing is released yet, so",
+        ] {
+            assert!(denies_a_release(line), "{line}");
+        }
+        for line in
+            ["CHANGELOG.md:7:## 0.1.0, not released yet", "doc/go.md:119:is never released, not"]
+        {
+            assert!(!denies_a_release(line), "{line}");
+        }
     }
 
     #[test]
