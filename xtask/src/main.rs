@@ -13,6 +13,8 @@ mod crash;
 mod crates;
 mod dist;
 mod errors;
+#[cfg(test)]
+mod events;
 mod failures;
 mod faults;
 mod fuzz;

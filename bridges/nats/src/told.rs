@@ -73,7 +73,7 @@ impl Teller {
         if !self.trouble.borrow().is_empty() {
             self.trouble.borrow_mut().clear();
             self.talk("goes on");
-            self.event("goes on", None);
+            self.event("goes_on", None);
         }
     }
 
