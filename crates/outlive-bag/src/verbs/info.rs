@@ -119,7 +119,7 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
         .chunks
         .iter()
         .map(|(way, packed)| {
-            let Packed { chunks, bytes, unpacked } = packed;
+            let Packed { chunks, bytes, unpacked, .. } = packed;
             let value = json!({"chunks": chunks, "bytes": bytes, "unpacked_bytes": unpacked});
             (way_of(way).to_owned(), value)
         })
@@ -132,7 +132,7 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
         "start": first.and_then(date::local), "end": last.and_then(date::local),
         "seconds": survey.times().map(seconds_of), "lost": survey.lost, "skipped": survey.skipped, "deaths": survey.deaths,
         "faults": faults(survey), "attachments": survey.attachments, "metadata": survey.metadata,
-        "chunks": survey.chunks.values().map(|way| way.chunks).sum::<u64>(),
+        "chunks": survey.chunks().0,
         "compression": ways, "topics": topics})
 }
 
@@ -245,7 +245,7 @@ fn what(topic: &Topic) -> String {
 
 /// Returns the chunks of each way of compression, and what it saves.
 fn chunks(survey: &Survey) -> String {
-    let total: u64 = survey.chunks.values().map(|way| way.chunks).sum();
+    let (total, _) = survey.chunks();
     let ways = survey.chunks.iter().map(|(way, packed)| {
         let of = if survey.chunks.len() > 1 {
             format!("{} of them ", count(packed.chunks))
