@@ -1,6 +1,6 @@
 //! `outlive bag check`: each fault of a file, with its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
@@ -57,10 +57,11 @@ impl CheckArgs {
 fn unverified_text(chunks: u64, unverified: u64) -> Option<String> {
     let which = match unverified {
         0 => return None,
-        all if all == chunks => format!("{} without a checksum", counted(all, "chunk")),
-        some => format!("{} of {} without a checksum", count(some), counted(chunks, "chunk")),
+        all if all == chunks => counted(all, "chunk"),
+        some => format!("{} of {}", count(some), counted(chunks, "chunk")),
     };
-    Some(format!("{which}: changed bits in their messages do not show"))
+    let has = if unverified == 1 { "has" } else { "have" };
+    Some(format!("{which} {has} no checksum: changed bits in messages there do not show"))
 }
 
 /// Checks a file, and returns how many chunks it has, and how many of them have no checksum. `is_named`: each fault is
@@ -129,6 +130,7 @@ fn check_channels(index: &Index, survey: &Survey, faults: &mut Faults) {
     if said.is_empty() {
         return;
     }
+    let mut schemas = BTreeSet::new();
     for there in survey.definitions.channels() {
         let (id, name) = (there.id, || fault::name(&there.topic));
         let schema = survey.definitions.schema(there.schema_id);
@@ -149,10 +151,14 @@ fn check_channels(index: &Index, survey: &Survey, faults: &mut Faults) {
                 );
                 Fault::of_file(text)
             });
-        } else if index.schema(channel.schema_id).is_some_and(|said| Some(said) != schema) {
+        } else if let (Some(said), Some(schema)) = (index.schema(there.schema_id), schema)
+            && said != schema
+            && schemas.insert(there.schema_id)
+        {
             faults.add(|| {
-                let text = format!("the index has another schema of {} than the data", name());
-                Fault::of_file(text)
+                let name = fault::name(&schema.header.name);
+                let id = there.schema_id;
+                Fault::of_file(format!("the index has another schema {id}, {name}, than the data"))
             });
         }
     }
