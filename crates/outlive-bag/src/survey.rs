@@ -74,7 +74,15 @@ fn add(to: &mut u64, event: &Value) {
 impl Survey {
     /// Reads a file. Faults in it are no failures.
     pub fn read(path: &Path) -> Result<Survey, Failure> {
-        let mut reader = Reader::open(path)?;
+        let mut reader = match Reader::open(path) {
+            // Nothing is there.
+            Err(error @ Error::Cut { offset: 0 }) => {
+                let metadata = path.metadata().map_err(|error| Failure::system("read", &error))?;
+                let (bytes, faults) = (metadata.len(), vec![error]);
+                return Ok(Survey { bytes, faults, ..Survey::default() });
+            }
+            opened => opened?,
+        };
         let (bytes, chunks) = (reader.file_len(), chunks(path)?);
         let mut survey = Survey { bytes, chunks, ..Survey::default() };
         let mut schemas = BTreeMap::new();

@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use outlive_mcap::{Item, MessageHeader, Options, Positions, Reader, Scan, Step, Writer};
+use serde_json::Value;
 
 /// A folder of a test's own, which goes with it.
 struct Folder(PathBuf);
@@ -373,6 +375,28 @@ fn a_file_that_is_being_written_is_no_dead_writers() {
     let said = expect(12, &["recover", "--in-place", &file]);
     assert!(said.contains(&own), "{said}");
     drop(writer);
+    // Another test may just be starting a process, which has all files for a moment, and their locks.
+    let end = Instant::now() + Duration::from_secs(60);
+    while outlive_mcap::holder_of(Path::new(&file)).is_some() {
+        assert!(Instant::now() < end, "its lock stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Whatever has it locked, and open for reading alone, as the program `flock` has.
+    let reads = fs::File::open(&file).expect("there");
+    rustix::fs::flock(&reads, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    let said = expect(1, &["check", &file]);
+    let locked = format!("process {} has locked", std::process::id());
+    assert!(is_within(&said) && said.contains(&locked) && !said.contains(&own), "{said}");
+    assert!(expect(0, &["info", &file]).contains(&locked), "info");
+    let told = line(&["info", "--json", &file]);
+    assert_eq!((&told["writer"], &told["locked_by"]), (&Value::Null, &std::process::id().into()));
+    let said = expect(12, &["recover", "--in-place", &file]);
+    assert!(said.contains(&locked), "{said}");
+    drop(reads);
+    while outlive_mcap::holder_of(Path::new(&file)).is_some() {
+        assert!(Instant::now() < end, "its lock stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let said = expect(1, &["check", &file]);
     assert!(is_within(&said) && said.contains("recover --in-place"), "{said}");
     assert!(expect(0, &["info", &file]).contains("recover --in-place"), "info");
@@ -557,6 +581,56 @@ fn a_chunk_with_channels_of_its_own_is_compared() {
     assert!(said.contains("calls the channel 1 'back2', and the data 'front'"), "{said}");
     assert!(said.contains("has a message of 'front' (channel 1)"), "{said}");
     assert!(said.contains("2 faults in"), "{said}");
+}
+
+/// A writer that is killed, or has no room, when it makes its file leaves nothing in it.
+#[test]
+fn an_empty_file_is_one_without_messages() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("empty.mcap"), folder.file("out.mcap"));
+    for (bytes, code) in [(&b""[..], 0), (b"\x89MC", 1)] {
+        fs::write(&file, bytes).expect("room");
+        let said = expect(1, &["check", &file]);
+        assert!(said.contains("the file is empty") && said.contains("--in-place"), "{said}");
+        let said = expect(0, &["info", &file]);
+        assert!(said.contains("not finished") && said.contains("messages:     0"), "{said}");
+        // It does not commend itself.
+        for words in [&["filter", &file, "--topics", "x"][..], &["convert", &file]] {
+            let said = expect(11, &[words, &["-o", &out]].concat());
+            assert!(said.contains("recover --in-place FILE' makes"), "{said}");
+        }
+        expect(code, &["recover", &file, "-o", &out]);
+        expect(0, &["check", &out]);
+        expect(code, &["recover", "--in-place", &file]);
+        expect(0, &["check", &file]);
+        assert_eq!((read(&file).len(), read(&out).len()), (0, 0));
+        fs::remove_file(&out).expect("there");
+    }
+    let told = expect(2, &["recover", &file]);
+    assert!(told.contains("recover --in-place [OPTIONS] <FILE>"), "{told}");
+    let told = expect(2, &["convert", &file, "-o", &folder.file(".mcap")]);
+    assert!(told.contains("an ending without a name"), "{told}");
+    for verb in ["info", "check"] {
+        let told = expect(6, &[verb, &folder.file("nothing")]);
+        assert!(told.contains("nothing.mcap nor"), "{told}");
+    }
+}
+
+#[test]
+fn a_chunk_that_unpacks_to_too_much_is_damage() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("a.mcap"), folder.file("out.mcap"));
+    write(&file, ["x", "y"], 20, true);
+    let mut bytes = fs::read(&file).expect("the file");
+    let chunk = records(&file, 6)[0];
+    bytes[chunk + 9 + 16..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    fs::write(&file, bytes).expect("room");
+    let told = expect(11, &["convert", &file, "-o", &out]);
+    assert!(told.contains("too large") && told.contains("recover FILE"), "{told}");
+    // What is whole is shown; the code for what is not is that of `check`.
+    assert!(expect(0, &["info", &file]).contains("faults:       1"));
+    expect(1, &["recover", &file, "-o", &out]);
+    assert_eq!(read(&out).len(), 10);
 }
 
 #[test]

@@ -130,6 +130,11 @@ impl Outline {
         self.channels.values()
     }
 
+    /// Returns a channel.
+    pub fn channel(&self, id: u16) -> Option<&Channel> {
+        self.channels.get(&id)
+    }
+
     /// Returns whether it has a channel of that topic.
     pub fn has_topic(&self, topic: &str) -> bool {
         self.channels.values().any(|channel| channel.topic == topic)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
-use outlive_mcap::{Channel, Error, Index, Statistics, writer_of};
+use outlive_mcap::{Channel, Error, Index, Statistics, holder_of};
 use outlive_program::figures::{count, counted};
 use serde_json::json;
 
@@ -36,6 +36,7 @@ impl CheckArgs {
         let files = self.files.all();
         let (mut chunks, mut unverified) = (0, 0);
         each_of(&files, |file| {
+            self.files.look_for(file)?;
             let checked = check(file, files.len() > 1, common)?;
             (chunks, unverified) = (chunks + checked.0, unverified + checked.1);
             Ok(())
@@ -68,26 +69,33 @@ fn unverified_text(chunks: u64, unverified: u64) -> Option<String> {
 /// told with its file's name.
 fn check(path: &Path, is_named: bool, common: &Common) -> Result<(u64, u64), Failure> {
     // First: a writer that ends meanwhile leaves a finished file.
-    let writer = writer_of(path);
+    let holder = holder_of(path);
+    let writer = holder.filter(|holder| holder.writes);
     let survey = Survey::read(path)?;
     let mut faults = Faults::default();
     // One that is being written ends in what is being written now.
     let is_told = |error: &&Error| !matches!(error, Error::Cut { .. }) || writer.is_none();
     survey.faults.iter().filter(is_told).for_each(|error| faults.add(|| Fault::from(error)));
     faults.add_more(survey.more_faults);
-    match (survey.whole, writer) {
+    match (survey.whole, holder) {
         (true, _) => {
             check_index(path, &survey, &mut faults)?;
             indexes::compare(path, &survey.definitions, &mut faults)?;
         }
-        (false, Some(pid)) => {
-            let text = format!("process {pid} writes the file: it gets its index at the end");
+        (false, Some(holder)) => {
+            let text = match holder.writes {
+                true => format!("{holder} the file: it gets its index at the end"),
+                false => format!("the file is not finished, and {holder} it: wait until that has ended"),
+            };
             faults.add(|| Fault::of_file(text));
         }
         (false, None) => {
             let text = "the file is not finished: it has no index, and 'outlive bag recover --in-place' writes one";
             faults.add(|| Fault::of_file(text));
-            indexes::compare(path, &survey.definitions, &mut faults)?;
+            // Without it nothing else is there.
+            if survey.header.is_some() {
+                indexes::compare(path, &survey.definitions, &mut faults)?;
+            }
         }
     }
     let name = path.to_string_lossy();

@@ -182,7 +182,7 @@ impl Player {
     /// # If a process dies
     /// Topics that were made stay, as those of any publisher.
     pub fn open(domain: &Domain, files: &[PathBuf], mut options: Options) -> Result<Player, Error> {
-        let input = Input::open(files)?;
+        let mut input = Input::open(files)?;
         let (first, last) = input.times();
         let at = |when| match when {
             When::After(time) => first.saturating_add(time),
@@ -209,6 +209,7 @@ impl Player {
             return Err(Error::NothingThen { first, last });
         }
         let mut sinks = Sinks::new(domain, asked, clock.clone(), reliable, options.depth);
+        sinks.notices.append(&mut input.notices);
         for (file, outline) in input.outlines().enumerate() {
             for channel in outline.channels() {
                 sinks.add(file, channel, outline.schema(channel.schema_id))?;
@@ -423,6 +424,10 @@ impl Player {
             Next::Message(Taken::Refused) => self.counts.refused += 1,
             Next::Message(Taken::PassedOver) => {}
             Next::Channel(file, channel) => {
+                // Its topic is open already, by what the index says.
+                if let Some(error) = self.input.contradiction(file, &channel) {
+                    return Err(error);
+                }
                 let schema = self.input.schema(channel.schema_id);
                 self.sinks.add(file, &channel, schema)?;
             }

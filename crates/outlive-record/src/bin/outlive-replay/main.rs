@@ -256,6 +256,7 @@ fn failure(error: Error) -> Failure {
                 | Error::File(File::Io { error, .. })
                 | Error::Fault { error: File::Io { error, .. }, .. } => code_of_io(error),
                 Error::TwoTopics { .. } => Code::Mismatch,
+                Error::OtherChannel { .. } => Code::Damaged,
                 Error::NoTopic { .. }
                 | Error::NoneLike { .. }
                 | Error::NothingThen { .. }
