@@ -210,6 +210,13 @@ impl Player {
         }
         let mut sinks = Sinks::new(domain, asked, clock.clone(), reliable, options.depth);
         sinks.notices.append(&mut input.notices);
+        sinks.check(input.outlines().flat_map(|outline| {
+            let schema = |channel: &Channel| outline.schema(channel.schema_id);
+            outline.channels().map(move |channel| (channel, schema(channel)))
+        }))?;
+        if let Some(name) = &clock {
+            Clock::check(domain, name)?;
+        }
         for (file, outline) in input.outlines().enumerate() {
             for channel in outline.channels() {
                 sinks.add(file, channel, outline.schema(channel.schema_id))?;
@@ -564,6 +571,14 @@ enum Taken {
 }
 
 impl Clock {
+    /// Fails if a topic of that name is none for it, or none can have that name; makes none.
+    fn check(domain: &Domain, name: &str) -> Result<(), Error> {
+        match Topic::<u64>::options().described().as_is().open(domain, name) {
+            Ok(_) | Err(outlive::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(Error::Topic { topic: name.to_owned(), error }),
+        }
+    }
+
     fn open(domain: &Domain, name: &str) -> Result<Clock, Error> {
         let topic = Topic::<u64>::options().described().as_is();
         let failed = |error| Error::Topic { topic: name.to_owned(), error };
