@@ -133,8 +133,8 @@ impl fmt::Display for Error {
             }
             Error::NoSpace { path, error } => write!(
                 f,
-                "no room for {}: {error}; the file is whole up to its last group: make room, or go on \
-                 elsewhere",
+                "no room for {}: {error}; the file is whole up to what was written before: make room, or \
+                 write to another disk",
                 path.display()
             ),
             Error::NoRecording { path } => {

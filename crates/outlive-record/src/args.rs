@@ -301,7 +301,9 @@ fn is_option(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     Args::command().get_arguments().any(|arg| {
         let is_long = arg.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long));
-        is_long || arg.get_short().is_some_and(|short| name == format!("-{short}"))
+        // Its value may stand in the same word: -oFILE.
+        let rest = arg.get_short().and_then(|short| word.strip_prefix(&format!("-{short}")));
+        is_long || rest.is_some_and(|rest| rest.is_empty() || arg.get_action().takes_values())
     })
 }
 
@@ -378,7 +380,7 @@ mod tests {
         let args = read(&["-o", "f", "--", "stop", "-x", "--other"]).expect("three topics");
         assert_eq!(args.topics(), ["stop", "-x", "--other"]);
         assert_eq!(args.options().output, Path::new("f.mcap"));
-        for option in ["-o", "--json", "--split=1G", "-d", "--as"] {
+        for option in ["-o", "-oX", "-dX", "--json", "--split=1G", "-d", "--as"] {
             let told = read(&["--", "stop", option]).expect_err("an option").to_string();
             let first = option.split('=').next().expect("a name");
             assert!(told.contains(first) && told.contains("FILE.mcap -- stop"), "{told}");
