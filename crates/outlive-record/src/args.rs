@@ -53,13 +53,14 @@ pub struct Args {
     /// Record the topics in whose names the pattern is found
     #[arg(long, value_name = "REGEX")]
     regex: Option<Regex>,
-    /// Also record queues of those names: a copy of each message that the recorder sees; it takes none
+    /// Also record queues, chosen as topics are: a copy of each message that the recorder sees. It takes no message out
+    /// of a queue
     #[arg(long)]
     queues: bool,
-    /// Also record states of those names: each value that the recorder sees
+    /// Also record states, chosen as topics are: each value that the recorder sees
     #[arg(long)]
     states: bool,
-    /// Also record services of those names: which calls were made, how they ended and how long they took
+    /// Also record services, chosen as topics are: which calls were made, how they ended and how long they took
     #[arg(long)]
     services: bool,
     /// The file, also without '.mcap'; with --split FILE_0.mcap, FILE_1.mcap and so on

@@ -167,7 +167,7 @@ fn what_cannot_be_drawn_is_told_at_once() {
     pose(&stage);
     let svg = ["--svg", "a.svg", "--for", "50ms"];
     let plot = |source: &str| stage.run(&[&["plot", source][..], &svg].concat());
-    plot("pose.y").expect(7).says("has no field 'y', but x, ranges");
+    plot("pose.y").expect(7).says("has no field 'y': it has x, ranges");
     plot("pose.ranges").expect(7).says("an array of 3");
     plot("pose.ranges[3]").expect(7).says("3 items");
     plot("pose@hz").expect(2).says("rate, age or bytes");
