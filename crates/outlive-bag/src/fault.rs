@@ -157,7 +157,8 @@ mod tests {
         assert_eq!(lines(&[Fault::of_file("x"), Fault::of_file("x")]), ["x; 1 more fault like it"]);
         // Two topics are two, also with a quote in their names.
         let of = |number: u8, topic: &str| Fault::of_file(format!("{number} of {}", name(topic)));
-        let told = lines(&[of(1, "cam1"), of(2, "cam2"), of(3, "cam1"), of(4, "o'1"), of(5, "o'2")]);
+        let told =
+            lines(&[of(1, "cam1"), of(2, "cam2"), of(3, "cam1"), of(4, "o'1"), of(5, "o'2")]);
         let one = "1 of 'cam1'; 1 more fault like it";
         assert_eq!(told, [one, "2 of 'cam2'", r"4 of 'o\'1'", r"5 of 'o\'2'"]);
     }

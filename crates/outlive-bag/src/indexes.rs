@@ -297,7 +297,8 @@ impl Comparison<'_> {
 /// Returns the first and the last log time of a chunk's messages, as its head has them: without messages, 0 and 0.
 fn times_of(messages: &BTreeMap<u16, Entries>) -> Times {
     // They are in order.
-    let ends = messages.values().filter_map(|entries| Some((entries.first()?.0, entries.last()?.0)));
+    let ends =
+        messages.values().filter_map(|entries| Some((entries.first()?.0, entries.last()?.0)));
     ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0))
 }
 

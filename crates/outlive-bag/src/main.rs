@@ -132,7 +132,8 @@ fn each_of(
         None => Ok(()),
         Some(worst) => {
             let of = counted(files.len() as u64, "file");
-            let text = format!("{} of {of}: a fault was found, or it could not be read", failed.len());
+            let text =
+                format!("{} of {of}: a fault was found, or it could not be read", failed.len());
             Err(Failure::new(*worst, text))
         }
     }

@@ -560,8 +560,7 @@ fn a_chunk_with_channels_of_its_own_is_compared() {
     let channel_id = writer.add_channel(0, "front", "", &BTreeMap::new()).expect("a channel");
     for sequence in 0..5_u32 {
         let (log_time, publish_time) = (u64::from(sequence), 0);
-        let header =
-            mcap::records::MessageHeader { channel_id, sequence, log_time, publish_time };
+        let header = mcap::records::MessageHeader { channel_id, sequence, log_time, publish_time };
         writer.write_to_known_channel(&header, b"x").expect("room");
     }
     writer.finish().expect("room");

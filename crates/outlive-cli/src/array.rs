@@ -66,7 +66,8 @@ impl Array {
     #[cfg(feature = "plot")]
     pub fn hint(&self) -> Option<String> {
         let first = "[0]".repeat(self.shape.len());
-        (!first.is_empty()).then(|| format!("the items of an array, {self}: name one, as in {first}"))
+        (!first.is_empty())
+            .then(|| format!("the items of an array, {self}: name one, as in {first}"))
     }
 
     /// Returns the item with these indices, if it is there and a number.

@@ -83,7 +83,9 @@ fn writes(pid: u32, file: &fs::Metadata) -> bool {
         let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         // The lowest two bits: 0 is O_RDONLY.
-        flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|f| f & 3 != 0)
+        flags
+            .and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok())
+            .is_some_and(|f| f & 3 != 0)
     })
 }
 

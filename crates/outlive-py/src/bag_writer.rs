@@ -23,7 +23,6 @@ use crate::layout::Layout;
 use crate::topic::Topic;
 use crate::waiting::detached;
 
-
 /// What is written of a recording; users have ``outlive.bag.Writer``.
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct BagWriter {

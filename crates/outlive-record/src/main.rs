@@ -209,7 +209,8 @@ fn ended_by(error: Error, args: &Args) -> Failure {
     let is_full = matches!(error, Error::File(outlive_mcap::Error::NoSpace { .. }));
     let mut failure = failure(error);
     if is_full && !args.is_window() {
-        failure.message += "; '--resume' goes on in this file, and 'outlive bag recover --in-place' ends it";
+        failure.message +=
+            "; '--resume' goes on in this file, and 'outlive bag recover --in-place' ends it";
     }
     failure
 }

@@ -85,7 +85,9 @@ fn check(path: &Path, is_named: bool, common: &Common) -> Result<(u64, u64), Fai
         (false, Some(holder)) => {
             let text = match holder.writes {
                 true => format!("{holder} the file: it gets its index at the end"),
-                false => format!("the file is not finished, and {holder} it: wait until that has ended"),
+                false => {
+                    format!("the file is not finished, and {holder} it: wait until that has ended")
+                }
             };
             faults.add(|| Fault::of_file(text));
         }
@@ -149,7 +151,10 @@ fn check_channels(index: &Index, survey: &Survey, faults: &mut Faults) {
         if channel.topic != there.topic {
             faults.add(|| {
                 let said = fault::name(&channel.topic);
-                Fault::of_file(format!("the index calls the channel {id} {said}, and the data {}", name()))
+                Fault::of_file(format!(
+                    "the index calls the channel {id} {said}, and the data {}",
+                    name()
+                ))
             });
         } else if channel != there {
             faults.add(|| {

@@ -183,8 +183,7 @@ fn a_channel_that_comes_to_the_outline_later_is_known_from_then_on() {
     let channel_id = writer.add_channel(0, "c", "", &Default::default()).expect("a channel");
     for sequence in 0..10_u32 {
         let (log_time, publish_time) = (u64::from(sequence), 0);
-        let header =
-            mcap::records::MessageHeader { channel_id, sequence, log_time, publish_time };
+        let header = mcap::records::MessageHeader { channel_id, sequence, log_time, publish_time };
         writer.write_to_known_channel(&header, &[0; 100]).expect("room");
     }
     writer.finish().expect("room");

@@ -130,7 +130,9 @@ impl<'a> Picture<'a> {
             |side: u64| usize::try_from(side).ok().filter(|side| (1..=MOST_SIDE).contains(side));
         let (Some(width), Some(height)) = (side(raw.width), side(raw.height)) else {
             let Raw { width, height, .. } = raw;
-            let text = format!("it has {width} x {height} pixels, and a picture 1 to {MOST_SIDE} each way");
+            let text = format!(
+                "it has {width} x {height} pixels, and a picture 1 to {MOST_SIDE} each way"
+            );
             return Err(text);
         };
         let form = match raw.encoding.as_str() {

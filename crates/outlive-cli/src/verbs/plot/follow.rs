@@ -337,8 +337,10 @@ impl Follower {
                         // Those between the two were never seen, and were values all the same.
                         count.messages += if last == 0 { 1 } else { version.saturating_sub(last) };
                         last = version;
-                        let (number, instead) =
-                            (|_: &What, pick: &Pick| pick.number(&value), |pick: &Pick| pick.fields(&value));
+                        let (number, instead) = (
+                            |_: &What, pick: &Pick| pick.number(&value),
+                            |pick: &Pick| pick.fields(&value),
+                        );
                         self.push(picks, &value, || None, number, instead);
                     }
                 }

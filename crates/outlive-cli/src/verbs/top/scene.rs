@@ -380,7 +380,10 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
             alarm: Alarm::None,
             about: vec![
                 ("left", left),
-                ("", "each thread that ends leaves its token, and a new thread takes it".to_owned()),
+                (
+                    "",
+                    "each thread that ends leaves its token, and a new thread takes it".to_owned(),
+                ),
             ],
         });
     }
