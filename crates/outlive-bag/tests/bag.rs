@@ -545,7 +545,7 @@ fn what_the_index_and_the_chunks_say_is_compared_with_the_messages() {
     assert!(said.contains("the index lacks the channel 1, 'x'"), "{said}");
 }
 
-/// Its channel stands in its chunk, with another name than in the index; and what else lies there is compared all the
+/// The chunk defines its channel under another name than the index. What else is in the chunk is compared all the
 /// same.
 #[test]
 fn a_chunk_with_channels_of_its_own_is_compared() {

@@ -176,7 +176,7 @@ fn a_chunk_that_reaches_into_the_next_one_is_not_read() {
 fn a_channel_that_comes_to_the_outline_later_is_known_from_then_on() {
     let folder = Folder::new();
     let path = folder.file("theirs.mcap");
-    // Its channel stands in its first chunk alone.
+    // Only its first chunk defines its channel.
     let options = mcap::WriteOptions::new().compression(None).chunk_size(Some(100));
     let options = options.repeat_channels(false).emit_statistics(false);
     let mut writer = options.create(std::fs::File::create(&path).expect("room")).expect("a writer");
