@@ -47,10 +47,15 @@ impl From<Error> for Failure {
             | Error::OtherVersion { .. }
             | Error::NotResumable { .. }
             | Error::UnknownCompression { .. } => Code::NotOurs,
-            Error::Damaged { .. } | Error::Cut { .. } => Code::Damaged,
+            // What is too large says so itself: no writer of a sound file does.
+            Error::Damaged { .. } | Error::Cut { .. } | Error::TooLarge { .. } => Code::Damaged,
             _ => Code::System,
         };
         let hint = match code {
+            // Nothing is there to be saved.
+            _ if matches!(error, Error::Cut { offset: 0 }) => {
+                "; 'outlive bag recover --in-place FILE' makes it a recording without messages"
+            }
             Code::Damaged => "; 'outlive bag recover FILE -o NEW' saves what is whole",
             _ => "",
         };

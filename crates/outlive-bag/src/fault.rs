@@ -87,14 +87,27 @@ pub fn name(topic: &str) -> String {
     format!("'{begin}'{end}")
 }
 
-/// Returns the faults as lines for a person: of those that differ by their numbers alone, the first one with how many
-/// more there are.
+/// Returns what faults of one kind have in common: the text without its numbers. What stands between quotes is a
+/// name, as [`name`] makes it, and two names are two kinds.
+fn kind(text: &str) -> String {
+    let (mut is_name, mut is_escaped) = (false, false);
+    let mut kept = String::with_capacity(text.len());
+    for letter in text.chars() {
+        is_name ^= letter == '\'' && !is_escaped;
+        is_escaped = is_name && letter == '\\' && !is_escaped;
+        if is_name || !letter.is_ascii_digit() {
+            kept.push(letter);
+        }
+    }
+    kept
+}
+
+/// Returns the faults as lines for a person: of those of one kind, the first one with how many more there are.
 pub fn lines(faults: &[Fault]) -> Vec<String> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut alike: Vec<(&Fault, u64, Option<u64>)> = Vec::new();
     for fault in faults {
-        let like = fault.text.replace(|letter: char| letter.is_ascii_digit(), "");
-        let at = *known.entry(like).or_insert(alike.len());
+        let at = *known.entry(kind(&fault.text)).or_insert(alike.len());
         match alike.get_mut(at) {
             Some((_, more, last)) => (*more, *last) = (*more + 1, fault.offset),
             None => alike.push((fault, 0, None)),
@@ -142,5 +155,11 @@ mod tests {
         let told = lines(&all);
         assert_eq!(told, ["damaged at byte 7: a; 4 more faults like it, the last at byte 12", "b"]);
         assert_eq!(lines(&[Fault::of_file("x"), Fault::of_file("x")]), ["x; 1 more fault like it"]);
+        // Two topics are two, also with a quote in their names.
+        let of = |number: u8, topic: &str| Fault::of_file(format!("{number} of {}", name(topic)));
+        let told =
+            lines(&[of(1, "cam1"), of(2, "cam2"), of(3, "cam1"), of(4, "o'1"), of(5, "o'2")]);
+        let one = "1 of 'cam1'; 1 more fault like it";
+        assert_eq!(told, [one, "2 of 'cam2'", r"4 of 'o\'1'", r"5 of 'o\'2'"]);
     }
 }

@@ -1,6 +1,6 @@
 //! The files that a verb reads, by their names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use outlive_mcap::files_of;
@@ -19,7 +19,7 @@ pub struct FilesArgs {
 }
 
 impl FilesArgs {
-    /// Returns the files. One that is not there is among them: reading it says so.
+    /// Returns the files. One that is not there is among them: [`FilesArgs::look_for`] says so.
     pub fn all(&self) -> Vec<PathBuf> {
         if self.exact {
             return self.files.clone();
@@ -31,6 +31,14 @@ impl FilesArgs {
             all.extend(found.into_iter().filter(|file| file == name || !self.files.contains(file)));
         }
         all
+    }
+
+    /// Fails if a file is not there, and says which other names were looked for.
+    pub fn look_for(&self, file: &Path) -> Result<(), Failure> {
+        match self.exact {
+            true => Ok(()),
+            false => Ok(files_of(&[file]).map(drop)?),
+        }
     }
 }
 

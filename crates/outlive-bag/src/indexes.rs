@@ -2,10 +2,13 @@
 //!
 //! | record | what it says | compared with |
 //! | --- | --- | --- |
+//! | Chunk, before its messages | their first and last time | the chunk |
 //! | Message Index, behind a chunk | the times and places of one channel's messages in the chunk | the chunk |
-//! | Chunk Index, at the file's end | where these records are | where they were met |
+//! | Chunk Index, at the file's end | the chunk's first and last time | the chunk |
+//! | | where these records are | where they were met |
 //!
-//! Writers may leave them out, so none at all is no fault. A chunk that cannot be read tells of itself elsewhere.
+//! Writers may leave indexes out, so none at all is no fault. A chunk that cannot be read tells of itself elsewhere.
+//! Channels are those of the data: what the index at the end says of them is compared elsewhere.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,23 +33,36 @@ const ENTRY: u64 = 8 + 8;
 /// The times and places of messages, in order.
 type Entries = Vec<(u64, u64)>;
 
+/// The first and the last log time.
+type Times = (u64, u64);
+
 /// The last chunk that was met.
 struct Chunk {
     offset: u64,
+    /// The times of its messages; `None`: it cannot be read.
+    times: Option<Times>,
     /// Its messages, by their channels; `None`: it cannot be read.
     messages: Option<BTreeMap<u16, Entries>>,
     /// The channels of which a message index was met, and where it is.
     indexes: BTreeMap<u16, u64>,
 }
 
+/// A chunk that was met before.
+struct Met {
+    times: Option<Times>,
+    /// Where its message indexes are; `None`: the index at the end was compared with it.
+    indexes: Option<BTreeMap<u16, u64>>,
+}
+
 struct Comparison<'a> {
     file: Arc<File>,
     reader: Reader,
-    outline: Outline,
+    /// The channels that the data has.
+    channels: &'a Outline,
     names: Names,
     chunk: Option<Chunk>,
-    /// Of each chunk, where its message indexes are; `None`: the index at the end was compared with it.
-    met: BTreeMap<u64, Option<BTreeMap<u16, u64>>>,
+    /// The chunks before it, by their places.
+    met: BTreeMap<u64, Met>,
     faults: &'a mut Faults,
 }
 
@@ -62,19 +78,21 @@ impl Names {
     }
 }
 
-/// Compares them, and adds what differs.
-pub fn compare(path: &Path, faults: &mut Faults) -> Result<(), Failure> {
+/// Compares them, and adds what differs. `channels`: those of the file's data.
+pub fn compare(path: &Path, channels: &Outline, faults: &mut Faults) -> Result<(), Failure> {
     let mut records = Records::of(path)?;
-    let outline = Outline::read(path)?;
-    let names = outline.channels().map(|channel| (channel.id, fault::name(&channel.topic)));
+    let names = channels.channels().map(|channel| (channel.id, fault::name(&channel.topic)));
     let names = Names(names.collect());
     let (file, reader, met) = (Arc::clone(&records.file), Reader::open(path)?, BTreeMap::new());
-    let mut all = Comparison { file, reader, outline, names, chunk: None, met, faults };
+    let mut all = Comparison { file, reader, channels, names, chunk: None, met, faults };
     while let Some(place) = records.next()? {
         match place.op {
             CHUNK => {
                 all.close();
-                all.open(place.offset)?;
+                // One whose beginning is damaged cannot be read either.
+                let said = records.scan.chunk(&place).ok();
+                let said = said.map(|(head, _)| (head.message_start_time, head.message_end_time));
+                all.open(place.offset, said)?;
             }
             MESSAGE_INDEX => all.message_index(&place)?,
             CHUNK_INDEX => {
@@ -95,11 +113,11 @@ impl Comparison<'_> {
         self.faults.add(|| Fault::at(offset, text(names)));
     }
 
-    /// Reads a chunk.
-    fn open(&mut self, offset: u64) -> Result<(), Failure> {
+    /// Reads a chunk. `said`: the times that it has in front.
+    fn open(&mut self, offset: u64, said: Option<Times>) -> Result<(), Failure> {
         let mut messages: BTreeMap<u16, Entries> = BTreeMap::new();
         let mut is_sound = true;
-        match self.reader.seek_chunk(offset, &self.outline) {
+        match self.reader.seek_chunk(offset, self.channels) {
             Ok(()) => loop {
                 match self.reader.next() {
                     Ok(None) => break,
@@ -117,13 +135,21 @@ impl Comparison<'_> {
         }
         messages.values_mut().for_each(|entries| entries.sort_unstable());
         let messages = is_sound.then_some(messages);
-        self.chunk = Some(Chunk { offset, messages, indexes: BTreeMap::new() });
+        let times = messages.as_ref().map(times_of);
+        if let (Some(said), Some(times)) = (said, times)
+            && said != times
+        {
+            self.tell(offset, |_| {
+                format!("the chunk at byte {offset} says {}", other_times(said, times))
+            });
+        }
+        self.chunk = Some(Chunk { offset, times, messages, indexes: BTreeMap::new() });
         Ok(())
     }
 
     /// No message index of the open chunk comes any more.
     fn close(&mut self) {
-        let Some(Chunk { offset, messages, indexes }) = self.chunk.take() else { return };
+        let Some(Chunk { offset, times, messages, indexes }) = self.chunk.take() else { return };
         // If there is none at all, its writer makes none.
         let all = messages.iter().flatten().filter(|_| !indexes.is_empty());
         for (channel, _) in all.filter(|(channel, _)| !indexes.contains_key(channel)) {
@@ -134,7 +160,7 @@ impl Comparison<'_> {
                 )
             });
         }
-        self.met.insert(offset, Some(indexes));
+        self.met.insert(offset, Met { times, indexes: Some(indexes) });
     }
 
     fn message_index(&mut self, place: &Place) -> Result<(), Failure> {
@@ -191,7 +217,8 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Compares where the index at the file's end has a chunk's message indexes with where they are.
+    /// Compares what the index at the file's end says of a chunk with the chunk, and where it has the chunk's message
+    /// indexes with where they are.
     fn chunk_index(&mut self, place: &Place) -> Result<(), Failure> {
         // Times, place, length: then a map of channels and places, with its length in bytes in front.
         const BEFORE_MAP: u64 = 32;
@@ -213,10 +240,17 @@ impl Comparison<'_> {
         let begin = u64_of(&head[16..24]);
         // What lies about the chunk is told already.
         let Some(met) = self.met.get_mut(&begin) else { return Ok(()) };
-        let Some(met) = met.take() else {
+        let (times, Some(met)) = (met.times, met.indexes.take()) else {
             self.tell(at, |_| format!("the index has the chunk at byte {begin} more than once"));
             return Ok(());
         };
+        let said = (u64_of(&head[..8]), u64_of(&head[8..16]));
+        if let Some(times) = times.filter(|times| *times != said) {
+            self.tell(at, |_| {
+                let other = other_times(said, times);
+                format!("the index says of the chunk at byte {begin} {other}")
+            });
+        }
         if map_len == 0 {
             return Ok(());
         }
@@ -258,6 +292,21 @@ impl Comparison<'_> {
             Err(error) => Err(Failure::system("read the file", &error)),
         }
     }
+}
+
+/// Returns the first and the last log time of a chunk's messages, as its head has them: without messages, 0 and 0.
+fn times_of(messages: &BTreeMap<u16, Entries>) -> Times {
+    // They are in order.
+    let ends =
+        messages.values().filter_map(|entries| Some((entries.first()?.0, entries.last()?.0)));
+    ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0))
+}
+
+/// Says what differs, behind "the index says".
+pub fn other_times((first, last): Times, (its_first, its_last): Times) -> String {
+    format!(
+        "that its messages have the log times {first} to {last}, and they have {its_first} to {its_last}"
+    )
 }
 
 fn entry(bytes: &[u8]) -> (u64, u64) {

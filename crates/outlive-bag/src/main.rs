@@ -37,7 +37,7 @@ use crate::exit::{Code, Failure};
     outlive bag filter drive.mcap --topics lidar -o lidar.mcap\n\n\
     Exit codes are those of outlive: 0 done; 1 a check found a fault, or a part of the file was lost; 2 usage; 6 no \
     such file; 7 the result's name is taken; 8 not an MCAP file, or of a form that is not known; 9 no permission; 10 no \
-    room; 11 the file is damaged; 12 a living process writes it; 15 the system refused."
+    room; 11 the file is damaged; 12 another process has it locked; 15 the system refused."
 )]
 struct Cli {
     #[command(flatten)]
@@ -132,7 +132,9 @@ fn each_of(
         None => Ok(()),
         Some(worst) => {
             let of = counted(files.len() as u64, "file");
-            Err(Failure::new(*worst, format!("{} of {of} not as they should be", failed.len())))
+            let text =
+                format!("{} of {of}: a fault was found, or it could not be read", failed.len());
+            Err(Failure::new(*worst, text))
         }
     }
 }

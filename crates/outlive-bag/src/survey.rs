@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use outlive_mcap::{Channel, Error, Header, Item, Message, Reader};
+use outlive_mcap::{Channel, Error, Header, Item, Message, Outline, Reader, Schema};
 use serde_json::Value;
 
 use crate::exit::Failure;
@@ -37,6 +38,8 @@ pub struct Packed {
     /// In the file.
     pub bytes: u64,
     pub unpacked: u64,
+    /// Those of them without a checksum: other bits in them do not show.
+    pub unverified: u64,
 }
 
 /// A file.
@@ -46,6 +49,8 @@ pub struct Survey {
     pub bytes: u64,
     /// By the channels' numbers.
     pub topics: BTreeMap<u16, Topic>,
+    /// The channels and schemas of its data, and nothing else of it.
+    pub definitions: Outline,
     /// By the way of compression; not compressed: `""`.
     pub chunks: BTreeMap<String, Packed>,
     /// Names, and how many of each.
@@ -69,7 +74,15 @@ fn add(to: &mut u64, event: &Value) {
 impl Survey {
     /// Reads a file. Faults in it are no failures.
     pub fn read(path: &Path) -> Result<Survey, Failure> {
-        let mut reader = Reader::open(path)?;
+        let mut reader = match Reader::open(path) {
+            // Nothing is there.
+            Err(error @ Error::Cut { offset: 0 }) => {
+                let metadata = path.metadata().map_err(|error| Failure::system("read", &error))?;
+                let (bytes, faults) = (metadata.len(), vec![error]);
+                return Ok(Survey { bytes, faults, ..Survey::default() });
+            }
+            opened => opened?,
+        };
         let (bytes, chunks) = (reader.file_len(), chunks(path)?);
         let mut survey = Survey { bytes, chunks, ..Survey::default() };
         let mut schemas = BTreeMap::new();
@@ -86,20 +99,20 @@ impl Survey {
         Ok(survey)
     }
 
-    fn take(&mut self, item: Item<'_>, schemas: &mut BTreeMap<u16, [String; 2]>) {
+    fn take(&mut self, item: Item<'_>, schemas: &mut BTreeMap<u16, Arc<Schema>>) {
         match item {
             Item::Header(header) => self.header = Some(header),
             Item::Schema(schema) => {
-                let names = [schema.header.name.clone(), schema.header.encoding.clone()];
-                schemas.insert(schema.header.id, names);
+                schemas.insert(schema.header.id, Arc::clone(schema));
             }
             Item::Channel(channel) => {
-                let names = schemas.get(&channel.schema_id).cloned().unwrap_or_default();
-                let [schema, schema_encoding] = names;
+                let schema = schemas.get(&channel.schema_id).map(Arc::as_ref);
+                self.definitions.add_channel(channel, schema);
+                let header = schema.map(|schema| &schema.header);
                 let topic = Topic {
                     name: channel.topic.clone(),
-                    schema,
-                    schema_encoding,
+                    schema: header.map_or_else(String::new, |header| header.name.clone()),
+                    schema_encoding: header.map_or_else(String::new, |head| head.encoding.clone()),
                     encoding: channel.message_encoding.clone(),
                     array: array_of(channel),
                     ..Topic::default()
@@ -174,6 +187,18 @@ impl Survey {
         self.topics.values().map(|topic| topic.messages).sum::<u64>() - self.messages()
     }
 
+    /// Returns how many chunks there are, and how many of them have no checksum.
+    pub fn chunks(&self) -> (u64, u64) {
+        let all = self.chunks.values();
+        all.fold((0, 0), |sum, way| (sum.0 + way.chunks, sum.1 + way.unverified))
+    }
+
+    /// Returns the first and the last log time of all messages, if there are some: the recorder's own events, too.
+    pub fn all_times(&self) -> Option<(u64, u64)> {
+        let all = self.topics.values().filter_map(|topic| topic.times);
+        all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// Returns the first and the last log time of what was recorded, if there are messages.
     pub fn times(&self) -> Option<(u64, u64)> {
         let all = self.recorded().filter_map(|topic| topic.times);
@@ -197,6 +222,7 @@ fn chunks(path: &Path) -> Result<BTreeMap<String, Packed>, Failure> {
         };
         let way = ways.entry(way).or_default();
         way.chunks += 1;
+        way.unverified += u64::from(header.uncompressed_crc == 0);
         way.bytes = way.bytes.saturating_add(header.compressed_size);
         way.unpacked = way.unpacked.saturating_add(header.uncompressed_size);
     }

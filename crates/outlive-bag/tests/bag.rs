@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use outlive_mcap::{Item, MessageHeader, Options, Positions, Reader, Scan, Step, Writer};
+use serde_json::Value;
 
 /// A folder of a test's own, which goes with it.
 struct Folder(PathBuf);
@@ -53,11 +55,12 @@ fn info_and_check_take_several_files() {
     assert!(said.contains(&format!("{open}: the file is not finished")), "{said}");
     assert!(said.contains("1 fault in") && said.contains("1 of 3 files"), "{said}");
     assert_eq!(expect(0, &["check", &good, &good]), "no fault in 2 files\n");
-    assert_eq!(expect(0, &["check", "--json", &good]), "");
+    let line = format!(r#"{{"chunks":1,"faults":0,"file":"{good}","unverified_chunks":0}}"#);
+    assert_eq!(expect(0, &["check", "--json", &good]), line + "\n");
     let said = expect(1, &["check", "--json", &good, &open]);
     let line: serde_json::Value =
-        serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
-    assert_eq!(line["file"], *open);
+        serde_json::from_str(said.lines().nth(1).expect("a line")).expect("JSON");
+    assert_eq!((&line["file"], line["fault"].is_string()), (&open.as_str().into(), true));
     // One that is not there is no reason to leave the next one out.
     let said = expect(6, &["info", &none, &good, &open]);
     assert!(said.contains(&format!("file:         {good}\n")), "{said}");
@@ -372,6 +375,28 @@ fn a_file_that_is_being_written_is_no_dead_writers() {
     let said = expect(12, &["recover", "--in-place", &file]);
     assert!(said.contains(&own), "{said}");
     drop(writer);
+    // Another test may just be starting a process, which has all files for a moment, and their locks.
+    let end = Instant::now() + Duration::from_secs(60);
+    while outlive_mcap::holder_of(Path::new(&file)).is_some() {
+        assert!(Instant::now() < end, "its lock stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Whatever has it locked, and open for reading alone, as the program `flock` has.
+    let reads = fs::File::open(&file).expect("there");
+    rustix::fs::flock(&reads, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    let said = expect(1, &["check", &file]);
+    let locked = format!("process {} has locked", std::process::id());
+    assert!(is_within(&said) && said.contains(&locked) && !said.contains(&own), "{said}");
+    assert!(expect(0, &["info", &file]).contains(&locked), "info");
+    let told = line(&["info", "--json", &file]);
+    assert_eq!((&told["writer"], &told["locked_by"]), (&Value::Null, &std::process::id().into()));
+    let said = expect(12, &["recover", "--in-place", &file]);
+    assert!(said.contains(&locked), "{said}");
+    drop(reads);
+    while outlive_mcap::holder_of(Path::new(&file)).is_some() {
+        assert!(Instant::now() < end, "its lock stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let said = expect(1, &["check", &file]);
     assert!(is_within(&said) && said.contains("recover --in-place"), "{said}");
     assert!(expect(0, &["info", &file]).contains("recover --in-place"), "info");
@@ -466,6 +491,145 @@ fn message_indexes_are_compared_with_their_chunks() {
     assert!(said.contains("3 more faults like it, the last at byte"), "{said}");
     assert!(said.contains("8 faults in"), "{said}");
     assert_eq!(expect(1, &["check", "--json", &file]).matches("\"fault\"").count(), 8);
+}
+
+/// Times, counts and channels: whatever reads a file by its index believes them.
+#[test]
+fn what_the_index_and_the_chunks_say_is_compared_with_the_messages() {
+    let folder = Folder::new();
+    let (whole, file) = (folder.file("whole.mcap"), folder.file("a.mcap"));
+    write(&whole, ["x", "y"], 40, true);
+    let mut bytes = fs::read(&whole).expect("the file");
+    // The index's checksum is left out.
+    let footer = records(&whole, 2)[0];
+    bytes[footer + 25..footer + 29].fill(0);
+    fs::write(&file, &bytes).expect("room");
+    expect(0, &["check", &file]);
+    let changed = |at: usize, to: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        fs::write(&file, bytes).expect("room");
+        let said = expect(1, &["check", &file]);
+        assert!(said.contains(": 1 fault in"), "{said}");
+        said
+    };
+    let (seven, body) = (7_u64.to_le_bytes(), 9);
+    let (statistics, index) = (records(&whole, 0x0b)[0] + body, records(&whole, 8)[2] + body);
+    let chunk = records(&whole, 6)[2];
+    let of = |said: &str, end: &str| format!("{said} that its messages have the log times {end}");
+    let (first, last) = (1_700_000_000_000_000_000_u64, 1_700_000_003_900_000_000_u64);
+    let said = changed(statistics + 26, &seven);
+    let all = format!("7 to {last}, and they have {first} to {last}");
+    assert!(said.contains(&of("the index says", &all)), "{said}");
+    assert!(changed(statistics + 34, &seven).contains(&of("the index says", "")));
+    assert!(changed(statistics + 22, &[9]).contains("counts 9 chunks, and 4 are there"));
+    assert!(changed(statistics + 18, &[9]).contains("counts 9 metadata records, and"));
+    assert!(changed(statistics + 14, &[1]).contains("counts 1 attachment, and 0 are there"));
+    for at in [0, 8] {
+        let said = changed(index + at, &seven);
+        let what = format!("the index says of the chunk at byte {chunk}");
+        assert!(said.contains(&of(&what, "")), "{said}");
+        let said = changed(chunk + body + at, &seven);
+        assert!(said.contains(&of(&format!("the chunk at byte {chunk} says"), "")), "{said}");
+    }
+    // The first two are those of the data.
+    let channel = records(&whole, 4)[2] + body;
+    let said = changed(channel + 8, b"y");
+    assert!(said.contains("the index calls the channel 1 'y', and the data 'x'"), "{said}");
+    let said = changed(channel + 2, &[0]);
+    assert!(said.contains("the index has the channel 1, 'x', with another schema"), "{said}");
+    let said = changed(records(&whole, 3)[1] + body + 6, b"T");
+    assert!(said.contains("the index has another schema 1, 'Drive', than the data"), "{said}");
+    // Without the index's channel: as an unknown record it is passed over.
+    let said = changed(channel - body, &[0x7f]);
+    assert!(said.contains("the index lacks the channel 1, 'x'"), "{said}");
+}
+
+/// The chunk defines its channel under another name than the index. What else is in the chunk is compared all the
+/// same.
+#[test]
+fn a_chunk_with_channels_of_its_own_is_compared() {
+    let folder = Folder::new();
+    let file = folder.file("theirs.mcap");
+    let mut writer = mcap::WriteOptions::new()
+        .compression(None)
+        .calculate_summary_section_crc(false)
+        .calculate_chunk_crcs(false)
+        .create(fs::File::create(&file).expect("room"))
+        .expect("a writer");
+    let channel_id = writer.add_channel(0, "front", "", &BTreeMap::new()).expect("a channel");
+    for sequence in 0..5_u32 {
+        let (log_time, publish_time) = (u64::from(sequence), 0);
+        let header = mcap::records::MessageHeader { channel_id, sequence, log_time, publish_time };
+        writer.write_to_known_channel(&header, b"x").expect("room");
+    }
+    writer.finish().expect("room");
+    drop(writer);
+    let said = expect(0, &["check", &file]);
+    assert!(said.contains("1 chunk has no checksum: changed bits in messages"), "{said}");
+    let line = expect(0, &["check", "--json", &file]);
+    let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let keys = ["faults", "chunks", "unverified_chunks"].map(|key| line[key].as_u64());
+    assert_eq!(keys, [Some(0), Some(1), Some(1)]);
+    let mut bytes = fs::read(&file).expect("the file");
+    let (channel, index) = (records(&file, 4)[0], records(&file, 7)[0]);
+    bytes[channel + 9 + 8..][..5].copy_from_slice(b"back2");
+    bytes[index + 15] ^= 1;
+    fs::write(&file, bytes).expect("room");
+    let said = expect(1, &["check", &file]);
+    assert!(said.contains("calls the channel 1 'back2', and the data 'front'"), "{said}");
+    assert!(said.contains("has a message of 'front' (channel 1)"), "{said}");
+    assert!(said.contains("2 faults in"), "{said}");
+}
+
+/// A writer that is killed, or has no room, when it makes its file leaves nothing in it.
+#[test]
+fn an_empty_file_is_one_without_messages() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("empty.mcap"), folder.file("out.mcap"));
+    for (bytes, code) in [(&b""[..], 0), (b"\x89MC", 1)] {
+        fs::write(&file, bytes).expect("room");
+        let said = expect(1, &["check", &file]);
+        assert!(said.contains("the file is empty") && said.contains("--in-place"), "{said}");
+        let said = expect(0, &["info", &file]);
+        assert!(said.contains("not finished") && said.contains("messages:     0"), "{said}");
+        // It does not commend itself.
+        for words in [&["filter", &file, "--topics", "x"][..], &["convert", &file]] {
+            let said = expect(11, &[words, &["-o", &out]].concat());
+            assert!(said.contains("recover --in-place FILE' makes"), "{said}");
+        }
+        expect(code, &["recover", &file, "-o", &out]);
+        expect(0, &["check", &out]);
+        expect(code, &["recover", "--in-place", &file]);
+        expect(0, &["check", &file]);
+        assert_eq!((read(&file).len(), read(&out).len()), (0, 0));
+        fs::remove_file(&out).expect("there");
+    }
+    let told = expect(2, &["recover", &file]);
+    assert!(told.contains("recover --in-place [OPTIONS] <FILE>"), "{told}");
+    let told = expect(2, &["convert", &file, "-o", &folder.file(".mcap")]);
+    assert!(told.contains("an ending without a name"), "{told}");
+    for verb in ["info", "check"] {
+        let told = expect(6, &[verb, &folder.file("nothing")]);
+        assert!(told.contains("nothing.mcap nor"), "{told}");
+    }
+}
+
+#[test]
+fn a_chunk_that_unpacks_to_too_much_is_damage() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("a.mcap"), folder.file("out.mcap"));
+    write(&file, ["x", "y"], 20, true);
+    let mut bytes = fs::read(&file).expect("the file");
+    let chunk = records(&file, 6)[0];
+    bytes[chunk + 9 + 16..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    fs::write(&file, bytes).expect("room");
+    let told = expect(11, &["convert", &file, "-o", &out]);
+    assert!(told.contains("too large") && told.contains("recover FILE"), "{told}");
+    // What is whole is shown; the code for what is not is that of `check`.
+    assert!(expect(0, &["info", &file]).contains("faults:       1"));
+    expect(1, &["recover", &file, "-o", &out]);
+    assert_eq!(read(&out).len(), 10);
 }
 
 #[test]

@@ -62,6 +62,14 @@ impl Array {
         }
     }
 
+    /// Returns how one of its items is named; `None`: it has one alone.
+    #[cfg(feature = "plot")]
+    pub fn hint(&self) -> Option<String> {
+        let first = "[0]".repeat(self.shape.len());
+        (!first.is_empty())
+            .then(|| format!("the items of an array, {self}: name one, as in {first}"))
+    }
+
     /// Returns the item with these indices, if it is there and a number.
     #[cfg(feature = "plot")]
     pub fn number(&self, payload: &[u8], path: &[Step]) -> Option<f64> {

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
+use crate::lock::Holder;
+
 /// Says why a file could not be written or read, and what to do next.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -30,12 +32,12 @@ pub enum Error {
         /// The name.
         path: PathBuf,
     },
-    /// Another process writes this file.
+    /// Another process has locked this file, as its writer does.
     Locked {
         /// The file.
         path: PathBuf,
         /// That process, if this one can see it.
-        pid: Option<u32>,
+        holder: Option<Holder>,
     },
     /// The file does not begin as an MCAP file.
     NotMcap {
@@ -87,7 +89,8 @@ pub enum Error {
     },
     /// The file ends in the middle of a record.
     Cut {
-        /// Where that record begins.
+        /// Where that record begins. 0: not even the format's mark is there, with which each file begins; such a file
+        /// may be empty.
         offset: u64,
     },
     /// A chunk is compressed in a way that this library does not know.
@@ -130,8 +133,8 @@ impl fmt::Display for Error {
             }
             Error::NoSpace { path, error } => write!(
                 f,
-                "no room for {}: {error}; the file is whole up to its last group: make room, or go on \
-                 elsewhere",
+                "no room for {}: {error}; the file is whole up to what was written before: make room, or \
+                 write to another disk",
                 path.display()
             ),
             Error::NoRecording { path } => {
@@ -144,9 +147,12 @@ impl fmt::Display for Error {
                 }
                 write!(f, " {}", number.display())
             }
-            Error::Locked { path, pid } => {
-                let process = pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-                write!(f, "{process} writes {}: wait until it has ended", path.display())
+            Error::Locked { path, holder } => {
+                match holder {
+                    Some(holder) => write!(f, "{holder}")?,
+                    None => f.write_str("another process has locked")?,
+                }
+                write!(f, " {}: wait until it has ended", path.display())
             }
             Error::NotMcap { path } => write!(f, "{} is not an MCAP file", path.display()),
             Error::OtherVersion { path, version } => write!(
@@ -175,6 +181,10 @@ impl fmt::Display for Error {
             ),
             Error::Finished => f.write_str("the file is finished: resume it to continue"),
             Error::Damaged { offset, why } => write!(f, "damaged at byte {offset}: {why}"),
+            Error::Cut { offset: 0 } => f.write_str(
+                "the file is empty, or ends before its first record: its writer was killed, or had no room, when it \
+                 made the file",
+            ),
             Error::Cut { offset } => {
                 write!(f, "the file ends in the middle of the record at byte {offset}")
             }

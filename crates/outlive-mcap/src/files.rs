@@ -33,6 +33,10 @@ pub fn with_ending(path: &Path) -> Result<PathBuf, String> {
         return Err(is_folder(path));
     }
     match path.extension() {
+        // An ending and no name: the file would be hidden, and called .mcap.mcap.
+        None if path.file_name().is_some_and(|name| name == ".mcap") => {
+            Err(format!("{} is an ending without a name: put one in front", path.display()))
+        }
         Some(ending) if ending == "mcap" => Ok(path.to_owned()),
         Some(ending) => {
             let ending = ending.to_string_lossy();
@@ -160,6 +164,9 @@ mod tests {
         let proposal = |name: &str| named(name).expect_err("another ending");
         assert!(proposal("s.mcpa").ends_with("as in s.mcap"));
         assert!(proposal("run.2026.11").ends_with("as in run.2026.11.mcap"));
+        for hidden in [".mcap", "a/.mcap"] {
+            assert!(proposal(hidden).contains("without a name"), "{hidden}");
+        }
         for folder in ["a/", "..", "/", "a/s.mcap/"] {
             assert!(proposal(folder).contains("is a folder"), "{folder}");
         }

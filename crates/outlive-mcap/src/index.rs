@@ -33,6 +33,16 @@ pub struct Index {
 }
 
 impl Index {
+    /// Returns the channels that it repeats.
+    pub fn channels(&self) -> impl Iterator<Item = &Channel> {
+        self.channels.values()
+    }
+
+    /// Returns a schema that it repeats.
+    pub fn schema(&self, id: u16) -> Option<&Schema> {
+        self.schemas.get(&id)
+    }
+
     /// Reads the index of a file; `None` if it is not finished. A finished file may have none: then what
     /// is returned is empty.
     ///

@@ -53,7 +53,7 @@ pub use files::{RECORDING, files_of, new_file, with_ending};
 pub use group::COPIED;
 pub use in_place::{Long, Next};
 pub use index::Index;
-pub use lock::writer_of;
+pub use lock::{Holder, holder_of};
 pub use mcap::records::{AttachmentHeader, Channel, MessageHeader, SchemaHeader, Statistics};
 pub use mcap::records::{Header, Metadata};
 pub use numbering::Numbering;

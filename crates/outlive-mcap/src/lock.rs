@@ -16,23 +16,42 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::Locked { path: path.to_owned(), pid: writer_of(path) })
+            Err(Error::Locked { path: path.to_owned(), holder: holder_of(path) })
         }
         Err(errno) => Err(Error::io("lock", path, errno.into())),
     }
 }
 
-/// Returns the process that writes a file: the one that has its [`Writer`](crate::Writer)'s lock. It takes no lock, so
-/// it disturbs no writer. `None`: no process writes it, or one that this process cannot see, as in another container.
+/// A process that has a file locked as a [`Writer`](crate::Writer) does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: u32,
+    /// It has the file open for writing, as a writer has. `false`: it only reads, as the program `flock` does; or this
+    /// process may not see how it has opened the file, as one of another user.
+    pub writes: bool,
+}
+
+impl std::fmt::Display for Holder {
+    /// Says `process 7 writes` or `process 7 has locked`, before the file's name.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} {}", self.pid, if self.writes { "writes" } else { "has locked" })
+    }
+}
+
+/// Returns the process that has a file locked as its [`Writer`](crate::Writer) does, by `flock`. It takes no lock, so
+/// it disturbs no writer. `None`: no process does; or one that this process cannot see, as in another container; or
+/// the file system has no locks, or those of other machines do not show here.
 ///
 /// # If a process dies
 /// The kernel frees its lock, and this returns `None` from then on.
 #[must_use]
-pub fn writer_of(path: &Path) -> Option<u32> {
+pub fn holder_of(path: &Path) -> Option<Holder> {
     let file = path.metadata().ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let own = |pid| has_open(pid, &file);
-    locks.lines().find_map(|line| holder(line, (file.dev(), file.ino()), own))
+    let pid = locks.lines().find_map(|line| holder(line, (file.dev(), file.ino()), own))?;
+    Some(Holder { pid, writes: writes(pid, &file) })
 }
 
 /// Returns which process a line of `/proc/locks` names, if it has that file locked as a writer does. `has_open` says
@@ -55,9 +74,30 @@ fn holder(line: &str, (device, inode): (u64, u64), has_open: impl Fn(u32) -> boo
 
 /// Returns whether a process has the file open, as far as this process may see that.
 fn has_open(pid: u32, file: &fs::Metadata) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let open = entries.flatten().filter_map(|entry| fs::metadata(entry.path()).ok());
-    open.map(|open| (open.dev(), open.ino())).any(|open| open == (file.dev(), file.ino()))
+    descriptors(pid, file).next().is_some()
+}
+
+/// Returns whether a process has the file open for writing, as far as this process may see that.
+fn writes(pid: u32, file: &fs::Metadata) -> bool {
+    descriptors(pid, file).any(|number| {
+        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        // The lowest two bits: 0 is O_RDONLY.
+        flags
+            .and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok())
+            .is_some_and(|f| f & 3 != 0)
+    })
+}
+
+/// Returns the numbers by which a process has the file open.
+fn descriptors(pid: u32, file: &fs::Metadata) -> impl Iterator<Item = String> {
+    let place = (file.dev(), file.ino());
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let open = fs::metadata(entry.path()).ok()?;
+        let is_it = (open.dev(), open.ino()) == place;
+        is_it.then(|| entry.file_name().to_string_lossy().into_owned())
+    })
 }
 
 #[cfg(test)]
@@ -70,15 +110,21 @@ mod tests {
         let name = format!("outlive-writer-{}.mcap", std::process::id());
         let path = std::env::temp_dir().join(name);
         let writer: Writer = Writer::create(&path, Options::default()).expect("made");
-        let found = writer_of(&path);
+        let found = holder_of(&path);
         let second = Writer::<Vec<u8>>::resume(&path, Options::default()).map(drop);
         drop(writer);
-        let later = writer_of(&path);
+        let later = holder_of(&path);
+        // As the program `flock` opens it.
+        let reads = File::open(&path).expect("there");
+        lock(&reads, &path).expect("free");
+        let locked = holder_of(&path);
+        drop(reads);
         fs::remove_file(&path).expect("removed");
-        let own = Some(std::process::id());
-        assert_eq!((found, later, writer_of(&path)), (own, None, None));
-        let Err(Error::Locked { pid, .. }) = second else { panic!("{second:?}") };
-        assert_eq!(pid, own);
+        let own = |writes| Some(Holder { pid: std::process::id(), writes });
+        assert_eq!((found, later, holder_of(&path)), (own(true), None, None));
+        assert_eq!(locked, own(false));
+        let Err(Error::Locked { holder, .. }) = second else { panic!("{second:?}") };
+        assert_eq!(holder, own(true));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcap::records::{Channel, Record, Statistics, op};
 
@@ -44,6 +45,16 @@ pub struct Outline {
     channels_in: BTreeMap<u64, Box<[u16]>>,
     pub(crate) schemas: BTreeMap<u16, Schema>,
     pub(crate) channels: BTreeMap<u16, Channel>,
+    /// Another number whenever the schemas and channels are others: no two outlines have the same one, but for those
+    /// that have none of either. So a reader takes them in once, and not at each chunk that it is sent to.
+    pub(crate) edition: u64,
+}
+
+/// Returns an edition that no outline of this process has.
+fn next_edition() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    // Only its value counts, and it orders nothing else.
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl Outline {
@@ -58,7 +69,9 @@ impl Outline {
         match Index::read(&*path) {
             Ok(Some(index)) if !index.times.is_empty() && !index.channels.is_empty() => {
                 let Index { times, schemas, channels, channels_in, statistics, .. } = index;
-                let mut outline = Outline { schemas, channels, channels_in, ..Outline::default() };
+                let edition = next_edition();
+                let mut outline =
+                    Outline { schemas, channels, channels_in, edition, ..Outline::default() };
                 for (offset, (first, last)) in times {
                     outline.add_chunk(Span { offset, first, last });
                 }
@@ -77,7 +90,7 @@ impl Outline {
             Ok(_) | Err(Error::Damaged { .. } | Error::TooLarge { .. } | Error::Cut { .. }) => {}
             Err(error) => return Err(error),
         }
-        let mut outline = Outline::default();
+        let mut outline = Outline { edition: next_edition(), ..Outline::default() };
         loop {
             let place = match scan.step() {
                 Ok(Step::Record(place)) => place,
@@ -117,6 +130,11 @@ impl Outline {
         self.channels.values()
     }
 
+    /// Returns a channel.
+    pub fn channel(&self, id: u16) -> Option<&Channel> {
+        self.channels.get(&id)
+    }
+
     /// Returns whether it has a channel of that topic.
     pub fn has_topic(&self, topic: &str) -> bool {
         self.channels.values().any(|channel| channel.topic == topic)
@@ -143,6 +161,7 @@ impl Outline {
             self.schemas.entry(schema.header.id).or_insert_with(|| schema.clone());
         }
         self.channels.entry(channel.id).or_insert_with(|| channel.clone());
+        self.edition = next_edition();
     }
 
     /// Takes in the times of messages that were met in a chunk whose head does not say them.

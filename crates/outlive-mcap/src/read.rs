@@ -91,6 +91,8 @@ pub struct Reader {
     schemas: ByNumber<Schema>,
     pub(crate) channels: ByNumber<Channel>,
     defined: u64,
+    /// The edition of the outline whose schemas and channels were taken in last.
+    edition: u64,
     /// Records from here on are not read.
     until: u64,
     /// The data's end was met.
@@ -120,6 +122,7 @@ impl Reader {
             schemas: ByNumber::default(),
             channels: ByNumber::default(),
             defined: 0,
+            edition: 0,
             until: u64::MAX,
             whole: false,
             ended: false,
@@ -175,6 +178,10 @@ impl Reader {
         self.scan.go_to(offset);
         (self.chunk, self.part, self.ended, self.whole) = (None, None, false, false);
         self.until = u64::MAX;
+        // They stay: a file may have 65,536 of them, and thousands of chunks.
+        if std::mem::replace(&mut self.edition, outline.edition) == outline.edition {
+            return;
+        }
         for (id, schema) in &outline.schemas {
             self.schemas.add(*id, || schema.clone());
         }

@@ -175,7 +175,7 @@ fn each_lie_is_told() {
     let no_channel = record(5, &[7; 22]);
     let endless = [&[6_u8][..], &u64::MAX.to_le_bytes(), &[0; 40]].concat();
     let cases: [(&str, Vec<u8>, &str); 14] = [
-        ("nothing", Vec::new(), "ends in the middle"),
+        ("nothing", Vec::new(), "the file is empty"),
         ("text", b"This is no recording at all.".to_vec(), "not an MCAP file"),
         ("version", b"\x89MCAP9\r\n".to_vec(), "version '9'"),
         ("bomb", with(&chunk("zstd", 64 << 20, &bomb)), "too large"),

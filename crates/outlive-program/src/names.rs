@@ -28,11 +28,12 @@ pub fn shown(name: &str) -> String {
 
 /// Returns which names there are, for a person, of many the first ones: `there are 'a', 'b' and 3 more`.
 pub fn those<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    const SHOWN: usize = 12;
     let names: Vec<&str> = names.into_iter().collect();
+    // The last one takes no more room than "and 1 more".
+    let shown_ones = if names.len() == 13 { 13 } else { 12 };
     let first: Vec<String> =
-        names.iter().take(SHOWN).map(|name| format!("'{}'", shown(name))).collect();
-    match (names.len(), names.len().saturating_sub(SHOWN)) {
+        names.iter().take(shown_ones).map(|name| format!("'{}'", shown(name))).collect();
+    match (names.len(), names.len().saturating_sub(shown_ones)) {
         (0, _) => "there is none".to_owned(),
         (1, _) => format!("there is {}", first[0]),
         (_, 0) => format!("there are {}", first.join(", ")),
@@ -100,6 +101,7 @@ mod tests {
         assert_eq!(those([]), "there is none");
         assert_eq!(shown(&"\x1b".repeat(200)), "\\u{1b}".repeat(100) + "…");
         let text = those(["x"; 15]);
+        assert_eq!(those(["x"; 13]).matches("'x'").count(), 13);
         assert!(text.ends_with("'x' and 3 more") && text.matches("'x'").count() == 12, "{text}");
     }
 }

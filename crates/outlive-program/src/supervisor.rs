@@ -138,8 +138,7 @@ mod tests {
             let (socket, mut own) = socket("full", watchdog);
             let count = fill(&own);
             own.ready();
-            // Too early, or still full.
-            own.goes_on();
+            // Time to say it again, and the queue is still full.
             std::thread::sleep(AGAIN);
             own.goes_on();
             empty(&socket, count);

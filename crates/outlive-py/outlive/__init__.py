@@ -120,6 +120,7 @@ from ._outlive import __version__ as __version__
 from .errors import (
     Answered as Answered,
     AlreadyExists as AlreadyExists,
+    BadMessage as BadMessage,
     BadName as BadName,
     BadOption as BadOption,
     BarrierBroken as BarrierBroken,

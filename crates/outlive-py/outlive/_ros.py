@@ -13,6 +13,7 @@ from typing import Any as _Any
 from typing import Iterator as _Iterator
 
 from ._numpy import numpy as _imported_numpy
+from .errors import BadMessage as BadMessage
 
 _numpy = _imported_numpy()
 
@@ -38,10 +39,6 @@ _MOST_EMPTY = 1 << 16
 
 #: What a description of Outlive's may hold.
 _DESCRIBED_DEPTH = 8
-
-
-class BadMessage(ValueError):
-    """Bytes that are no message of their type, or values that are none."""
 
 
 @_dataclass(frozen=True)

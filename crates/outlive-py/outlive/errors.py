@@ -12,6 +12,7 @@ import threading as _threading
 
 __all__ = [
     "AlreadyExists",
+    "BadMessage",
     "BadName",
     "BadOption",
     "BarrierBroken",
@@ -237,6 +238,11 @@ class TooMany(OutliveError):
 class Taken(OutliveError):
     """A living process has this role (a queue's receiver, a state's writer, a service's server, a
     recording's writer), or is before this thread in becoming a lock's writer."""
+
+
+class BadMessage(OutliveError, ValueError):
+    """The bytes of a message are no value of the encoding that its topic or channel names: no JSON, no msgpack,
+    no message of a type of ROS."""
 
 
 class NotYours(OutliveError, RuntimeError):

@@ -52,7 +52,7 @@ impl Gathered {
         let len = match &of.cdr {
             Some(cdr) => cdr.decoded_len(bytes).ok_or("a message is no value of its type")?,
             None if of.array.is_some() || of.described.raw().is_some() => bytes.len(),
-            None => return Err("nothing says what its messages are"),
+            None => return Err("its channel does not say of which type they are"),
         };
         if *self.len.get_or_insert(len) != len {
             return Err("its messages are of several lengths");

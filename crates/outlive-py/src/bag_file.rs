@@ -219,13 +219,14 @@ fn read_topics(
 
 /// Returns names for a person, of many the first ones.
 fn listed(names: BTreeSet<String>) -> String {
-    const SHOWN: usize = 12;
     if names.is_empty() {
         return "none at all".to_owned();
     }
-    let more = names.len().saturating_sub(SHOWN);
+    // The last one takes no more room than "and 1 more".
+    let most = if names.len() == 13 { 13 } else { 12 };
+    let more = names.len().saturating_sub(most);
     let shown: Vec<String> =
-        names.iter().take(SHOWN).map(|name| format!("'{}'", name.escape_debug())).collect();
+        names.iter().take(most).map(|name| format!("'{}'", name.escape_debug())).collect();
     let behind = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{behind}", shown.join(", "))
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use outlive::describe::Encoding;
 use outlive_mcap::MessageHeader;
+use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use pyo3::{ffi, intern};
 
 use crate::bag_bytes::BagBytes;
 use crate::bag_channel::BagChannel;
+use crate::errors::raise;
 use crate::layout::Layout;
 use crate::sample::{Function, shown_as_array};
 
@@ -61,6 +63,16 @@ impl BagMessage {
     }
 }
 
+/// Returns the error of bytes that are no JSON, no UTF-8, or lists in lists without end; others, as of memory, stay.
+fn no_json(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyValueError>(py) && !error.is_instance_of::<PyRecursionError>(py) {
+        return error;
+    }
+    let told = raise(py, "BadMessage", format!("no JSON: {}", error.value(py)));
+    told.set_cause(py, Some(error));
+    told
+}
+
 #[pymethods]
 impl BagMessage {
     /// The topic's name in the file.
@@ -106,13 +118,14 @@ impl BagMessage {
     }
 
     /// What the message was in its topic: see the class. If nothing is known of the bytes, it is ``data``.
-    /// Raises ``ValueError`` if the bytes are not what the file says.
+    /// Raises ``BadMessage``, a ``ValueError``, if the bytes are not what the file says.
     #[getter]
     fn value<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         match this.encoding_of() {
             Some(Encoding::Json) => {
-                LOADS.get(py)?.call1((Self::data(slf)?.call_method0(intern!(py, "tobytes"))?,))
+                let text = Self::data(slf)?.call_method0(intern!(py, "tobytes"))?;
+                LOADS.get(py)?.call1((text,)).map_err(|error| no_json(py, error))
             }
             Some(Encoding::Msgpack) => crate::msgpack::read(py, this.bytes()),
             Some(Encoding::Raw) => Self::numpy(slf),

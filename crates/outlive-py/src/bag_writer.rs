@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use outlive::describe::{Description, Encoding};
+use outlive::describe::Description;
 use outlive_described::array::{self, Array};
 use outlive_described::cdr::Encoded;
 use outlive_described::form::Form;
@@ -20,11 +20,8 @@ use crate::described::{self, Described};
 use crate::errors::{Raised, raise, raise_errno};
 use crate::handle_mutex::{HandleGuard, HandleMutex, process};
 use crate::layout::Layout;
-use crate::sample::Function;
 use crate::topic::Topic;
 use crate::waiting::detached;
-
-static DUMPS: Function = Function::new("json", "dumps");
 
 /// What is written of a recording; users have ``outlive.bag.Writer``.
 #[pyclass(module = "outlive._outlive", frozen)]
@@ -301,12 +298,8 @@ impl BagWriter {
             return Err(PyValueError::new_err(format!("nothing said what '{topic}' is")));
         };
         let described = &channel.described;
-        let is_json = described.encoding() == Some(Encoding::Json);
         // Python's own code runs in here, and may raise; the file is as it was then.
-        let value = match is_json && Given::of(value).is_err() {
-            true => DUMPS.get(py)?.call1((value,))?.call_method0("encode")?,
-            false => described.message(value)?,
-        };
+        let value = described.message(value)?;
         let given = Given::array_of(&value).map_err(|error| {
             if described.encoding().is_some() || !error.is_instance_of::<PyTypeError>(py) {
                 return error;

@@ -27,6 +27,7 @@ static SPEC: Function = Function::new("outlive._payload", "spec");
 static MESSAGE: Function = Function::new("outlive._payload", "message");
 static RECORD: Function = Function::new("outlive._payload", "record");
 static NDARRAY: Function = Function::new("numpy", "ndarray");
+static DUMPS: Function = Function::new("json", "dumps");
 
 /// What a service says of its requests and replies.
 pub(crate) struct Both {
@@ -186,15 +187,19 @@ impl Described {
     }
 
     /// Returns the bytes of a value that is to be published: of what numpy takes for one, of a
-    /// dictionary, or of an object that has the fields; msgpack where the description names that.
+    /// dictionary, or of an object that has the fields; msgpack or JSON where the description names one of these.
     pub(crate) fn message<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
-        if self.is_msgpack() && (!is_buffer(value) || is_numpys_scalar(value)) {
+        let is_json = self.encoding() == Some(Encoding::Json);
+        if (self.is_msgpack() || is_json) && (!is_buffer(value) || is_numpys_scalar(value)) {
             let raised = RefCell::new(None);
             let plain = match is_numpys_scalar(value) {
                 true => value.call_method0("item")?,
                 false => value.clone(),
             };
+            if is_json {
+                return DUMPS.get(py)?.call1((plain,))?.call_method0("encode");
+            }
             let packed = outlive::Msgpack(&msgpack::Value::new(&plain, &raised)).to_vec();
             return match raised.into_inner() {
                 Some(raised) => Err(raised),

@@ -13,6 +13,8 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::errors::raise;
+
 /// How deep lists may be nested: one that contains itself is an error, not a stack overflow.
 const DEEPEST: usize = 100;
 
@@ -122,12 +124,12 @@ pub(crate) fn read<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, Py
     from.set_max_depth(DEEPEST + 10);
     let value = Reader { py }
         .deserialize(&mut from)
-        .map_err(|error| PyValueError::new_err(format!("no msgpack: {error}")))?;
+        .map_err(|error| raise(py, "BadMessage", format!("no msgpack: {error}")))?;
     // The deserializer does not tell how far it has come. Where no byte is left it cannot read the
     // marker of a further value.
     match bool::deserialize(&mut from) {
         Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
-        _ => Err(PyValueError::new_err("no msgpack: bytes are left behind the value")),
+        _ => Err(raise(py, "BadMessage", "no msgpack: bytes are left behind the value")),
     }
 }
 

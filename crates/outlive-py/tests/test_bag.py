@@ -530,3 +530,17 @@ def test_errors_of_writers_name_the_way_on(path):
             assert f"bytes, an array or a tensor are required, not '{kind}': topic('said', payload)" in str(told.value)
         writer.topic("told", payload="json")
         assert writer.write("told", {"a": 1}) == 0
+
+
+def test_a_value_that_is_no_json_is_told_by_an_error_of_ours(path):
+    with bag.Writer(path) as writer:
+        writer.topic("mode", payload="json")
+        for data in (b'{"a": 1', b"\xff\xfe\xfd", b"[" * 100_000, b'{"a": 1}'):
+            writer.write("mode", data)
+    with bag.Reader(path) as reader:
+        *wrong, whole = reader.messages("mode")
+        for message in wrong:
+            with pytest.raises(outlive.BadMessage, match="no JSON") as told:
+                message.value
+            assert isinstance(told.value, ValueError) and told.value.__cause__ is not None
+        assert whole.value == {"a": 1} and bytes(wrong[0]) == b'{"a": 1'

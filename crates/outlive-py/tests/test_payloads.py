@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -314,3 +315,35 @@ def test_a_tail_follows_a_head(folder):
     assert outlive.record(state.get(), state.dtype)["points"]["x"].tolist() == [1, 3]
     with pytest.raises(ValueError, match="9 bytes|8 bytes"):
         outlive.record(bytes(9), state.dtype)
+
+
+def test_a_topic_of_json_takes_what_json_takes(folder):
+    topic = Topic("mode", folder, payload="json")
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    for value in ({"mode": "auto", "seen": [1, 2.5, None, True]}, [1], "text", 7, None):
+        publisher.publish(value)
+        assert json.loads(bytes(subscriber.recv(timeout=60))) == value
+    publisher.publish(np.float32(1.5))
+    assert bytes(subscriber.recv(timeout=60)) == b"1.5"
+    # Bytes are taken as they are, as another program may have made them.
+    publisher.publish(b'{"a":1}')
+    assert bytes(subscriber.recv(timeout=60)) == b'{"a":1}'
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        publisher.publish({"a": {1, 2}})
+    with pytest.raises(ValueError, match="Circular"):
+        endless = []
+        endless.append(endless)
+        publisher.publish(endless)
+    queue = Queue("modes", folder, payload="json")
+    queue.send({"mode": "off"})
+    assert json.loads(bytes(queue.recv(timeout=60))) == {"mode": "off"}
+
+
+def test_bytes_that_are_no_msgpack_are_told_by_an_error_of_ours(folder):
+    topic = Topic("mode", folder, payload="msgpack")
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    publisher.publish({"a": 1})
+    assert subscriber.recv(timeout=60).msgpack() == {"a": 1}
+    publisher.publish(b"\xc1")
+    with pytest.raises(outlive.BadMessage, match="no msgpack"):
+        subscriber.recv(timeout=60).msgpack()

@@ -53,13 +53,14 @@ pub struct Args {
     /// Record the topics in whose names the pattern is found
     #[arg(long, value_name = "REGEX")]
     regex: Option<Regex>,
-    /// Also record queues of those names: a copy of each message that the recorder sees; it takes none
+    /// Also record queues, chosen as topics are: a copy of each message that the recorder sees. It takes no message out
+    /// of a queue
     #[arg(long)]
     queues: bool,
-    /// Also record states of those names: each value that the recorder sees
+    /// Also record states, chosen as topics are: each value that the recorder sees
     #[arg(long)]
     states: bool,
-    /// Also record services of those names: which calls were made, how they ended and how long they took
+    /// Also record services, chosen as topics are: which calls were made, how they ended and how long they took
     #[arg(long)]
     services: bool,
     /// The file, also without '.mcap'; with --split FILE_0.mcap, FILE_1.mcap and so on
@@ -301,7 +302,9 @@ fn is_option(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     Args::command().get_arguments().any(|arg| {
         let is_long = arg.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long));
-        is_long || arg.get_short().is_some_and(|short| name == format!("-{short}"))
+        // Its value may stand in the same word: -oFILE.
+        let rest = arg.get_short().and_then(|short| word.strip_prefix(&format!("-{short}")));
+        is_long || rest.is_some_and(|rest| rest.is_empty() || arg.get_action().takes_values())
     })
 }
 
@@ -378,7 +381,7 @@ mod tests {
         let args = read(&["-o", "f", "--", "stop", "-x", "--other"]).expect("three topics");
         assert_eq!(args.topics(), ["stop", "-x", "--other"]);
         assert_eq!(args.options().output, Path::new("f.mcap"));
-        for option in ["-o", "--json", "--split=1G", "-d", "--as"] {
+        for option in ["-o", "-oX", "-dX", "--json", "--split=1G", "-d", "--as"] {
             let told = read(&["--", "stop", option]).expect_err("an option").to_string();
             let first = option.split('=').next().expect("a name");
             assert!(told.contains(first) && told.contains("FILE.mcap -- stop"), "{told}");

@@ -73,6 +73,7 @@ pub struct Session {
     /// The first file of this process, once it has begun one, and the last one.
     first: Option<PathBuf>,
     file: PathBuf,
+    is_resumed: bool,
 }
 
 /// What a session came to.
@@ -84,6 +85,8 @@ pub struct Ended {
     pub files: Vec<PathBuf>,
     /// Whether older files of this recording were removed, as there are to be no more than so many.
     pub has_removed: bool,
+    /// Whether a recorder before this one had begun the recording: what it recorded is not among the counts.
+    pub is_resumed: bool,
 }
 
 struct Control {
@@ -167,7 +170,9 @@ impl Session {
         }
         let (domain, before) = (domain.clone(), Counts::default());
         let first = recorder.as_ref().map(Recorder::first_file);
-        Ok(Session { domain, options, control, recorder, before, stopped: None, first, file })
+        let is_resumed = recorder.as_ref().is_some_and(Recorder::is_resumed);
+        let stopped = None;
+        Ok(Session { domain, options, control, recorder, before, stopped, first, file, is_resumed })
     }
 
     /// Records and answers requests, until that moment at most.
@@ -247,7 +252,7 @@ impl Session {
         }
         let Counts { topics, queues, states, services, refused, .. } = now;
         let counts = Counts { topics, queues, states, services, refused, ..self.before };
-        Ok(Ended { counts, files, has_removed })
+        Ok(Ended { counts, files, has_removed, is_resumed: self.is_resumed })
     }
 
     /// `is_told`: by a request; the recorder may be told to start again.

@@ -60,6 +60,17 @@ pub enum Error {
         /// What was found.
         error: outlive_mcap::Error,
     },
+    /// A file's index has a channel otherwise than its data: whose messages these are is not known.
+    OtherChannel {
+        /// The file.
+        path: PathBuf,
+        /// The channel's number.
+        id: u16,
+        /// Its topic, as the index has it.
+        said: String,
+        /// Its topic, as the data has it: where it is the same, its encoding, schema or metadata differ.
+        there: String,
+    },
     /// A topic of a file cannot be opened here, or made.
     Topic {
         /// Its name in the file.
@@ -184,6 +195,15 @@ impl fmt::Display for Error {
                 f.write_str("the recorder keeps no last seconds: start it with --snapshot")
             }
             Error::Fault { path, error } => write!(f, "{}: {error}", path.display()),
+            Error::OtherChannel { path, id, said, there } => {
+                let path = path.display();
+                write!(f, "{path}: its index has the channel {id} otherwise than its data ")?;
+                match said == there {
+                    true => write!(f, "(of '{}')", shown(there))?,
+                    false => write!(f, "('{}', and not '{}')", shown(said), shown(there))?,
+                }
+                f.write_str(": 'outlive bag recover FILE -o NEW' writes an index of the data")
+            }
             Error::Topic { topic, error } => {
                 write!(f, "{}: {error}; --rename gives it another name", shown(topic))
             }
@@ -258,6 +278,7 @@ impl error::Error for Error {
             | Error::Elsewhere(_)
             | Error::NoSplit
             | Error::Stopped
+            | Error::OtherChannel { .. }
             | Error::TwoTopics { .. }
             | Error::NoTopic { .. }
             | Error::NoneLike { .. }

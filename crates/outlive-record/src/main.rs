@@ -88,16 +88,17 @@ fn run(args: &Args) -> Result<(), Failure> {
                 }
             }
         }
-        if let Err(error) = session.step(Instant::now() + SLICE) {
+        let slice = Instant::now() + SLICE;
+        if let Err(error) = session.step(supervisor.next().map_or(slice, |next| slice.min(next))) {
             telling.end_line();
-            return Err(failure(error));
+            return Err(ended_by(error, args));
         }
         telling.tell(&session);
     }
     supervisor.stopping();
     telling.end_line();
     let is_window = args.is_window();
-    let ended = session.end().map_err(failure)?;
+    let ended = session.end().map_err(|error| ended_by(error, args))?;
     if args.json {
         say_json(&ended_line(&ended));
     } else {
@@ -201,6 +202,17 @@ fn recorded(args: &Args, domain: &Domain) -> impl Iterator<Item = String> {
 fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Returns why the recording ends; of a full disk, what is to be done with the file that is whole up to there.
+fn ended_by(error: Error, args: &Args) -> Failure {
+    let is_full = matches!(error, Error::File(outlive_mcap::Error::NoSpace { .. }));
+    let mut failure = failure(error);
+    if is_full && !args.is_window() {
+        failure.message +=
+            "; '--resume' goes on in this file, and 'outlive bag recover --in-place' ends it";
+    }
+    failure
 }
 
 /// Returns why it ends, with the code that other programs have for that.

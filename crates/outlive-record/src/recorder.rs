@@ -63,6 +63,8 @@ pub struct Recorder {
     is_busy: bool,
     /// When polling last found a message.
     polled: Option<Instant>,
+    /// It goes on behind another recorder.
+    is_resumed: bool,
 }
 
 /// So many messages of a topic are taken before the next one has its turn.
@@ -153,6 +155,7 @@ impl Recorder {
             counts: Counts::default(),
             is_busy: true,
             polled: None,
+            is_resumed: false,
         };
         if let Err(error) = recorder.begin(dropped) {
             recorder.output.give_up();
@@ -183,6 +186,7 @@ impl Recorder {
         self.leave_unwanted(left)?;
         self.look_for_topics()?;
         let is_resumed = self.account.is_resumed();
+        self.is_resumed = is_resumed;
         self.tell(&json!({"event": "started", "resumed": is_resumed, "pid": std::process::id()}))?;
         for at in 0..self.sources.len() {
             self.tell_missing(at)?;
@@ -388,6 +392,12 @@ impl Recorder {
         let (states, services) = (of(Kind::State), of(Kind::Service));
         let refused = self.refused.len();
         Counts { lost, skipped, topics, queues, states, services, refused, ..self.counts }
+    }
+
+    /// Returns whether it went on behind a recorder that had died or ended: what that one recorded is not among the
+    /// counts.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// Returns the file that it began with: it may have begun others since.

@@ -88,7 +88,7 @@ pub fn say_json(line: &Value) {
 
 /// Says what a recording came to.
 pub fn ended_text(ended: &Ended, is_window: bool) -> String {
-    let Ended { counts, files, has_removed } = ended;
+    let Ended { counts, files, has_removed, is_resumed } = ended;
     let place = match &files[..] {
         [] if is_window => String::new(),
         [] => return format!("nothing was there to record: no file is left{}", refused(counts)),
@@ -106,7 +106,8 @@ pub fn ended_text(ended: &Ended, is_window: bool) -> String {
         0 => String::new(),
         _ => format!(" of {}", things(counts)),
     };
-    let messages = counted(counts.messages, "message");
+    // The file has those of the recorders before it, too.
+    let messages = counted(counts.messages, if *is_resumed { "more message" } else { "message" });
     format!("{messages}{things}{place}{}{}", missing(counts), refused(counts))
 }
 

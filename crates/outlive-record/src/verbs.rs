@@ -51,7 +51,8 @@ pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
                     "snapshots": snapshots.len()});
                 let seconds = if window { "its last seconds are removed, and " } else { "" };
                 let text = format!(
-                    "'{}' had been killed: {seconds}{} kept its place and no longer wait for the next one of its name",
+                    "the recorder '{}' had been killed: {seconds}its place is given up in {}, whose publishers wait for \
+                     no next recorder of this name",
                     name.escape_debug(),
                     counted(topics, "topic"),
                 );

@@ -108,7 +108,7 @@ impl Folder {
                 None if Instant::now() < end => std::thread::sleep(LOOK),
                 None => {
                     let path = self.path.clone();
-                    return Err(Error::File(outlive_mcap::Error::Locked { path, pid: None }));
+                    return Err(Error::File(outlive_mcap::Error::Locked { path, holder: None }));
                 }
             }
         }

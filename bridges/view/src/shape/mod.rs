@@ -7,7 +7,7 @@
 //! | is described otherwise, with fields, as msgpack or JSON | JSON; of fields with a schema |
 //! | is bytes, and the attribute says that they are pictures | Foxglove's `CompressedImage` |
 //! | is not described, and the attribute says that its arrays (from Python) are images or points | Foxglove's own types |
-//! | is bytes otherwise | JSON with the length and the beginning, as text or base64 |
+//! | is bytes otherwise | JSON with the length and the beginning, as text or base64; of a picture its kind and sides |
 
 mod fields;
 mod hints;
@@ -108,6 +108,7 @@ impl Shape {
                     "length": {"type": "integer"},
                     "text": {"type": "string"},
                     "bytes": {"type": "string", "contentEncoding": "base64"},
+                    "picture": {"type": "string"},
                 }});
                 let schema = schema.to_string().into_bytes();
                 ("json".to_owned(), Some(Schema::new("bytes", "jsonschema", schema)))
@@ -171,7 +172,14 @@ impl Shape {
                 let shown = &bytes[..bytes.len().min(SHOWN)];
                 let value = match str::from_utf8(shown) {
                     Ok(text) => json!({"length": bytes.len(), "text": text}),
-                    Err(_) => json!({"length": bytes.len(), "bytes": STANDARD.encode(shown)}),
+                    Err(_) => {
+                        let mut value =
+                            json!({"length": bytes.len(), "bytes": STANDARD.encode(shown)});
+                        if let Some(told) = picture::told(bytes) {
+                            value["picture"] = told.into();
+                        }
+                        value
+                    }
                 };
                 serde_json::to_writer(out, &value).map_err(|error| error.to_string())
             }
@@ -457,6 +465,33 @@ mod tests {
     struct Inner {
         a: f64,
         b: u64,
+    }
+
+    /// Nothing says that they are pictures, but their first bytes.
+    #[test]
+    fn bytes_that_are_a_picture_say_so() {
+        let picture = |bytes: &[u8]| {
+            let (name, out) = written(None, &[], bytes);
+            assert_eq!(name, "bytes");
+            let value: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+            value["picture"].as_str().map(str::to_owned)
+        };
+        // A comment, a table, the frame's head: precision, lines, columns.
+        let jpeg = b"\xff\xd8\xff\xfe\0\x04ab\xff\xc4\0\x03\0\xff\xc2\0\x0b\x08\x01\xe0\x02\x80";
+        let how = "the attribute view.as=compressed-image shows it";
+        assert_eq!(picture(jpeg), Some(format!("jpeg, 640 x 480; {how}")));
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x07\0\0\0\x02";
+        assert_eq!(picture(png), Some(format!("png, 7 x 2; {how}")));
+        assert_eq!(picture(b"RIFF\xff\0\0\0WEBP"), Some(format!("webp; {how}")));
+        // Cut anywhere, or with lengths that lie: no sides, and no panic.
+        for bytes in [&jpeg[..], png] {
+            for end in 0..bytes.len() {
+                let told = picture(&bytes[..end]);
+                assert!(told.is_none_or(|told| !told.contains(" x ")), "{end}");
+            }
+        }
+        assert_eq!(picture(b"\xff\xd8\xff\xfe\0\0\xff\xff"), Some(format!("jpeg; {how}")));
+        assert_eq!(picture(b"\xff\xfe"), None);
     }
 
     /// A list's count is in its CDR, and not in the domain.

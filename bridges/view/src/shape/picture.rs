@@ -150,8 +150,48 @@ pub fn compressed_bytes(bytes: &[u8], hints: &Hints, time: Timestamp) -> Option<
 }
 
 fn format_of(bytes: &[u8], hints: &Hints) -> Option<String> {
+    known_format(bytes).map(str::to_owned).or_else(|| hints.encoding.clone())
+}
+
+fn known_format(bytes: &[u8]) -> Option<&'static str> {
     let starts =
         |at: usize, with: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(with));
-    let known = STARTS.iter().find(|(with, at, _)| starts(*at, with));
-    known.map(|known| known.2.to_owned()).or_else(|| hints.encoding.clone())
+    STARTS.iter().find(|(with, at, _)| starts(*at, with)).map(|known| known.2)
+}
+
+/// Says which picture a message of bytes begins as, and how it is shown as one.
+pub fn told(bytes: &[u8]) -> Option<String> {
+    let format = known_format(bytes)?;
+    let sides = match format {
+        "jpeg" => sides_of_jpeg(bytes),
+        // The first chunk's head, then both sides.
+        "png" => bytes.get(16..24).map(|sides| {
+            let side = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|one| sides[at + one]));
+            (side(0), side(4))
+        }),
+        _ => None,
+    };
+    let sides = sides.map(|(width, height)| format!(", {width} x {height}")).unwrap_or_default();
+    Some(format!("{format}{sides}; the attribute view.as=compressed-image shows it"))
+}
+
+/// Returns the width and height that a JPEG's frame has: behind segments of tables and comments, each of which says
+/// its length.
+fn sides_of_jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
+    let mut at = 2;
+    loop {
+        let [0xff, kind, rest @ ..] = bytes.get(at..)? else { return None };
+        let two = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
+        match kind {
+            // One more byte in front of a kind, as fill.
+            0xff => at += 1,
+            // Frames. Between them are the kinds of three tables.
+            0xc0..=0xcf if ![0xc4, 0xc8, 0xcc].contains(kind) => {
+                return Some((two(5)?.into(), two(3)?.into()));
+            }
+            // The picture's bits begin without a frame.
+            0xda => return None,
+            _ => at += 2 + usize::from(two(0)?.max(2)),
+        }
+    }
 }

@@ -1,11 +1,11 @@
 //! `outlive bag check`: each fault of a file, with its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
-use outlive_mcap::{Error, Index, writer_of};
-use outlive_program::figures::counted;
+use outlive_mcap::{Channel, Error, Index, Statistics, holder_of};
+use outlive_program::figures::{count, counted};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
@@ -18,8 +18,9 @@ use crate::{Common, each_of, indexes, print};
 /// Check files: their records, chunks, checksums and indexes
 ///
 /// Each fault is a line, with the byte at which the damaged part begins; with several files, the file's name is
-/// in front. Faults that differ by their numbers alone are one line. A file that is not finished is a fault, too. The exit code is 0 if there is none, and 1 if there is
-/// one; of several files' codes the greatest.
+/// in front. Faults of one kind, of one topic, are one line. A file that is not finished is a fault, too. Changed bits
+/// in a chunk without a checksum do not show: how many such chunks there are, it says at the end. The exit code is 0
+/// if there is no fault, and 1 if there is one; of several files' codes the greatest.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:\n  outlive bag check drive.mcap\n  outlive bag check --json night_*.mcap"
@@ -33,47 +34,83 @@ impl CheckArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
         let files = self.files.all();
-        each_of(&files, |file| check(file, files.len() > 1, common))?;
+        let (mut chunks, mut unverified) = (0, 0);
+        each_of(&files, |file| {
+            self.files.look_for(file)?;
+            let checked = check(file, files.len() > 1, common)?;
+            (chunks, unverified) = (chunks + checked.0, unverified + checked.1);
+            Ok(())
+        })?;
         if common.json {
             return Ok(());
         }
-        print(|out| writeln!(out, "no fault in {}", counted(files.len() as u64, "file")))
+        print(|out| {
+            writeln!(out, "no fault in {}", counted(files.len() as u64, "file"))?;
+            match unverified_text(chunks, unverified) {
+                Some(text) => writeln!(out, "{text}"),
+                None => Ok(()),
+            }
+        })
     }
 }
 
-/// `is_named`: each fault is told with its file's name.
-fn check(path: &Path, is_named: bool, common: &Common) -> Result<(), Failure> {
+/// Says how much could not be verified, if there is some.
+fn unverified_text(chunks: u64, unverified: u64) -> Option<String> {
+    let which = match unverified {
+        0 => return None,
+        all if all == chunks => counted(all, "chunk"),
+        some => format!("{} of {}", count(some), counted(chunks, "chunk")),
+    };
+    let has = if unverified == 1 { "has" } else { "have" };
+    Some(format!("{which} {has} no checksum: changed bits in messages there do not show"))
+}
+
+/// Checks a file, and returns how many chunks it has, and how many of them have no checksum. `is_named`: each fault is
+/// told with its file's name.
+fn check(path: &Path, is_named: bool, common: &Common) -> Result<(u64, u64), Failure> {
     // First: a writer that ends meanwhile leaves a finished file.
-    let writer = writer_of(path);
+    let holder = holder_of(path);
+    let writer = holder.filter(|holder| holder.writes);
     let survey = Survey::read(path)?;
     let mut faults = Faults::default();
     // One that is being written ends in what is being written now.
     let is_told = |error: &&Error| !matches!(error, Error::Cut { .. }) || writer.is_none();
     survey.faults.iter().filter(is_told).for_each(|error| faults.add(|| Fault::from(error)));
     faults.add_more(survey.more_faults);
-    match (survey.whole, writer) {
+    match (survey.whole, holder) {
         (true, _) => {
             check_index(path, &survey, &mut faults)?;
-            indexes::compare(path, &mut faults)?;
+            indexes::compare(path, &survey.definitions, &mut faults)?;
         }
-        (false, Some(pid)) => {
-            let text = format!("process {pid} writes the file: it gets its index at the end");
+        (false, Some(holder)) => {
+            let text = match holder.writes {
+                true => format!("{holder} the file: it gets its index at the end"),
+                false => {
+                    format!("the file is not finished, and {holder} it: wait until that has ended")
+                }
+            };
             faults.add(|| Fault::of_file(text));
         }
         (false, None) => {
             let text = "the file is not finished: it has no index, and 'outlive bag recover --in-place' writes one";
             faults.add(|| Fault::of_file(text));
-            indexes::compare(path, &mut faults)?;
+            // Without it nothing else is there.
+            if survey.header.is_some() {
+                indexes::compare(path, &survey.definitions, &mut faults)?;
+            }
         }
     }
     let name = path.to_string_lossy();
+    let (chunks, unverified) = survey.chunks();
     print(|out| {
         if common.json {
             let rest = faults.rest().map(Fault::of_file);
             for Fault { offset, text } in faults.kept().iter().chain(&rest) {
                 writeln!(out, "{}", json!({"file": name, "offset": offset, "fault": text}))?;
             }
-            return Ok(());
+            let sum = json!({"file": name, "faults": faults.count(), "chunks": chunks,
+                "unverified_chunks": unverified});
+            return writeln!(out, "{sum}");
         }
         for line in fault::lines(faults.kept()).into_iter().chain(faults.rest()) {
             match is_named {
@@ -81,13 +118,90 @@ fn check(path: &Path, is_named: bool, common: &Common) -> Result<(), Failure> {
                 true => writeln!(out, "{name}: {line}")?,
             }
         }
-        Ok(())
+        match unverified_text(chunks, unverified) {
+            // Without a fault it is said once for all files.
+            Some(text) if faults.count() > 0 && is_named => writeln!(out, "{name}: {text}"),
+            Some(text) if faults.count() > 0 => writeln!(out, "{text}"),
+            _ => Ok(()),
+        }
     })?;
     if faults.count() == 0 {
-        return Ok(());
+        return Ok((chunks, unverified));
     }
     let text = format!("{} in {name}", counted(faults.count(), "fault"));
     Err(Failure::new(Code::CheckFailed, text))
+}
+
+/// Compares the channels that the index repeats with those of the data: what reads a file by its index takes a message
+/// for one of the topic that the index names. A channel without messages may be in the index alone.
+fn check_channels(index: &Index, survey: &Survey, faults: &mut Faults) {
+    let mut said: BTreeMap<u16, &Channel> =
+        index.channels().map(|channel| (channel.id, channel)).collect();
+    if said.is_empty() {
+        return;
+    }
+    let mut schemas = BTreeSet::new();
+    for there in survey.definitions.channels() {
+        let (id, name) = (there.id, || fault::name(&there.topic));
+        let schema = survey.definitions.schema(there.schema_id);
+        let Some(channel) = said.remove(&id) else {
+            faults.add(|| Fault::of_file(format!("the index lacks the channel {id}, {}", name())));
+            continue;
+        };
+        if channel.topic != there.topic {
+            faults.add(|| {
+                let said = fault::name(&channel.topic);
+                Fault::of_file(format!(
+                    "the index calls the channel {id} {said}, and the data {}",
+                    name()
+                ))
+            });
+        } else if channel != there {
+            faults.add(|| {
+                let text = format!(
+                    "the index has the channel {id}, {}, with another schema, encoding or metadata than the data",
+                    name()
+                );
+                Fault::of_file(text)
+            });
+        } else if let (Some(said), Some(schema)) = (index.schema(there.schema_id), schema)
+            && said != schema
+            && schemas.insert(there.schema_id)
+        {
+            faults.add(|| {
+                let name = fault::name(&schema.header.name);
+                let id = there.schema_id;
+                Fault::of_file(format!("the index has another schema {id}, {name}, than the data"))
+            });
+        }
+    }
+}
+
+/// Compares times and counts. Of a file with damaged parts they cannot be known.
+fn check_statistics(statistics: &Statistics, survey: &Survey, faults: &mut Faults) {
+    if !survey.faults.is_empty() {
+        return;
+    }
+    let said = (statistics.message_start_time, statistics.message_end_time);
+    let there = survey.all_times().unwrap_or((0, 0));
+    if said != there {
+        faults.add(|| {
+            Fault::of_file(format!("the index says {}", indexes::other_times(said, there)))
+        });
+    }
+    let (chunks, metadata) = (survey.chunks().0, survey.metadata.values().sum());
+    for (what, said, there) in [
+        ("chunk", statistics.chunk_count, chunks),
+        ("attachment", statistics.attachment_count, survey.attachments),
+        ("metadata record", statistics.metadata_count, metadata),
+    ] {
+        if u64::from(said) != there {
+            faults.add(|| {
+                let said = counted(u64::from(said), what);
+                Fault::of_file(format!("the index counts {said}, and {there} are there"))
+            });
+        }
+    }
 }
 
 /// Compares the index with what was read.
@@ -101,7 +215,9 @@ fn check_index(path: &Path, survey: &Survey, faults: &mut Faults) -> Result<(), 
             return Ok(());
         }
     };
+    check_channels(&index, survey, faults);
     if let Some(statistics) = &index.statistics {
+        check_statistics(statistics, survey, faults);
         let (said, there) = (statistics.message_count, survey.messages() + survey.events());
         if said != there {
             let text = format!("the index counts {said} messages, and {there} are there");

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
-use outlive_mcap::{Index, writer_of};
+use outlive_mcap::{Holder, Index, holder_of};
 use outlive_program::date;
 use outlive_program::figures::{bytes, count, counted};
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ use crate::{Common, each_of, print};
 ///
 /// It reads all of a file, so what it says is so, whether the file has an index or not. What a recorder writes of
 /// itself, its events, counts neither as messages nor in the duration. A file that cannot be
-/// read does not keep it from the next one; the exit code is then the greatest of the files' codes.
+/// read does not keep it from the next one; the exit code is then the greatest of the files' codes. Damaged parts are
+/// counted and passed over, and the exit code is 0 all the same: 'outlive bag check' has one for them.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:\n  outlive bag info drive.mcap\n  outlive bag info --json night_*.mcap"
@@ -34,7 +35,10 @@ impl InfoArgs {
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
         let files = self.files.all();
         let mut sums = Sums::default();
-        let shown = each_of(&files, |file| self.show(file, &mut sums, common));
+        let shown = each_of(&files, |file| {
+            self.files.look_for(file)?;
+            self.show(file, &mut sums, common)
+        });
         if files.len() > 1 && sums.files > 1 && !common.json {
             print(|out| writeln!(out, "\n{sums}"))?;
         }
@@ -43,15 +47,16 @@ impl InfoArgs {
 
     fn show(&self, path: &Path, sums: &mut Sums, common: &Common) -> Result<(), Failure> {
         // First: a writer that ends meanwhile leaves a finished file.
-        let writer = writer_of(path);
+        let holder = holder_of(path);
         let survey = Survey::read(path)?;
         // A part of an index may be there, if the writer died while it was finishing.
         let finished = survey.whole && !matches!(Index::read(path), Ok(None));
-        let writer = writer.filter(|_| !finished);
+        let holder = holder.filter(|_| !finished);
         match common.json {
             true => print(|out| {
                 let mut value = value(path, &survey, finished);
-                value["writer"] = writer.into();
+                value["writer"] = holder.filter(|holder| holder.writes).map(|one| one.pid).into();
+                value["locked_by"] = holder.map(|holder| holder.pid).into();
                 writeln!(out, "{value}")
             }),
             false => print(|out| {
@@ -59,7 +64,7 @@ impl InfoArgs {
                     writeln!(out)?;
                 }
                 sums.add(&survey);
-                write(out, path, &survey, finished, writer)
+                write(out, path, &survey, finished, holder)
             }),
         }
     }
@@ -119,7 +124,7 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
         .chunks
         .iter()
         .map(|(way, packed)| {
-            let Packed { chunks, bytes, unpacked } = packed;
+            let Packed { chunks, bytes, unpacked, .. } = packed;
             let value = json!({"chunks": chunks, "bytes": bytes, "unpacked_bytes": unpacked});
             (way_of(way).to_owned(), value)
         })
@@ -132,18 +137,18 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
         "start": first.and_then(date::local), "end": last.and_then(date::local),
         "seconds": survey.times().map(seconds_of), "lost": survey.lost, "skipped": survey.skipped, "deaths": survey.deaths,
         "faults": faults(survey), "attachments": survey.attachments, "metadata": survey.metadata,
-        "chunks": survey.chunks.values().map(|way| way.chunks).sum::<u64>(),
+        "chunks": survey.chunks().0,
         "compression": ways, "topics": topics})
 }
 
 /// Writes all of it for a person.
-/// `writer`: the process that writes it.
+/// `holder`: the process that has it locked.
 fn write(
     out: &mut dyn Write,
     path: &Path,
     survey: &Survey,
     finished: bool,
-    writer: Option<u32>,
+    holder: Option<Holder>,
 ) -> io::Result<()> {
     let mut line = |name: &str, text: &dyn Display| writeln!(out, "{name:<13} {text}");
     line("file:", &path.to_string_lossy().escape_debug())?;
@@ -156,9 +161,10 @@ fn write(
         line("profile:", &named(&header.profile))?;
     }
     line("size:", &sized(survey.bytes))?;
-    match (finished, writer) {
+    match (finished, holder) {
         (true, _) => line("state:", &"finished")?,
-        (false, Some(pid)) => line("state:", &format_args!("process {pid} writes it"))?,
+        (false, Some(holder)) if holder.writes => line("state:", &format_args!("{holder} it"))?,
+        (false, Some(holder)) => line("state:", &format_args!("not finished; {holder} it"))?,
         (false, None) => line("state:", &"not finished ('outlive bag recover --in-place')")?,
     }
     let skipped = match survey.skipped {
@@ -245,7 +251,7 @@ fn what(topic: &Topic) -> String {
 
 /// Returns the chunks of each way of compression, and what it saves.
 fn chunks(survey: &Survey) -> String {
-    let total: u64 = survey.chunks.values().map(|way| way.chunks).sum();
+    let (total, _) = survey.chunks();
     let ways = survey.chunks.iter().map(|(way, packed)| {
         let of = if survey.chunks.len() > 1 {
             format!("{} of them ", count(packed.chunks))

@@ -20,9 +20,13 @@ use crate::{Common, say};
 /// beside itself, and then takes its own place. The exit code is 0 if nothing was lost, and 1 if something
 /// was; how much is said.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:\n  \
+#[command(
+    override_usage = "outlive bag recover --in-place [OPTIONS] <FILE>\n       \
+        outlive bag recover <FILE> --output <FILE.mcap> [OPTIONS]",
+    after_long_help = "Examples:\n  \
     outlive bag recover --in-place drive.mcap\n  \
-    outlive bag recover cut.mcap -o whole.mcap")]
+    outlive bag recover cut.mcap -o whole.mcap"
+)]
 pub struct RecoverArgs {
     /// The file
     file: PathBuf,
@@ -112,7 +116,17 @@ impl RecoverArgs {
 
     /// Writes all that can be read into another file.
     fn rewrite(&self, output: Output) -> Result<Outcome, Failure> {
-        let mut reader = Reader::open(&self.file)?;
+        let mut reader = match Reader::open(&self.file) {
+            // Its writer made the file, and no more.
+            Err(Error::Cut { offset: 0 }) => {
+                let looked = self.file.metadata();
+                let cut = looked.map_err(|error| Failure::system("read", &error))?.len();
+                Target::new(output.create("", Compression::None)?, GROUP).finish()?;
+                output.keep()?;
+                return Ok(Outcome { messages: 0, events: 0, cut, faults: 0, first: None });
+            }
+            opened => opened?,
+        };
         let profile = match reader.next()? {
             Some(Item::Header(header)) => header.profile,
             _ => return Err(Failure::new(Code::Damaged, "the file has no header")),

@@ -222,7 +222,7 @@ impl Way {
                 let found = fields.iter().find(|field| field.name == *name);
                 let Some(field) = found else {
                     let all = names(fields.iter().map(|field| field.name.as_str()));
-                    return Err(format!("'{self}' has no field '{name}', but {all}"));
+                    return Err(format!("'{self}' has no field '{name}': it has {all}"));
                 };
                 self.offset += field.offset as usize;
                 self.done.push_str(&format!(".{name}"));
@@ -338,7 +338,7 @@ mod tests {
     fn a_path_that_leads_nowhere_is_told_where_it_ends() {
         for (at, why) in [
             ("", "'the message' has fields: name one of ok, points, ranges, name"),
-            (".z", "'the message' has no field 'z', but ok, points, ranges, name"),
+            (".z", "'the message' has no field 'z': it has ok, points, ranges, name"),
             (".points", "'points' is an array of 2: name an item, as in [0]"),
             (".points[2].x", "'points' has 2 items, the last of them [1]"),
             (".points[0]", "'points[0]' has fields: name one of x, n"),

@@ -47,8 +47,8 @@ pub struct OwnArgs {
 impl OwnArgs {
     /// Becomes the program, in the domain that was chosen; returns why that failed.
     ///
-    /// The environment tells it the domain that an option named. So the program's own arguments come first, and what it
-    /// says about its usage names no option that was not typed.
+    /// A domain that an option names is handed over in the environment, and not as an argument: if the program refuses
+    /// its arguments, it then names only what the user has typed.
     pub fn become_program(&self, program: &Program, common: &Common) -> Failure {
         if common.domain.no_create {
             let text = "--no-create: the program that carries this out makes what it needs";
@@ -64,7 +64,7 @@ impl OwnArgs {
 /// Puts '--' behind the verb if another program carries it out, so that the parser takes all that follows as that
 /// program's own: '--help', '--version' and a '--' of its own, too.
 pub fn behind_dashes(words: Vec<OsString>, options: &Command) -> Vec<OsString> {
-    let words = help_of_its_verb(&words).unwrap_or(words);
+    let words = help_of_its_verb(&words, options).unwrap_or(words);
     let Some(at) = own_arguments(&words, options) else { return words };
     let mut all = words;
     all.insert(at, "--".into());
@@ -73,37 +73,41 @@ pub fn behind_dashes(words: Vec<OsString>, options: &Command) -> Vec<OsString> {
 
 /// Of `help record stop`, what its program understands: `record stop --help`. Help of `record` alone needs no other
 /// program.
-fn help_of_its_verb(words: &[OsString]) -> Option<Vec<OsString>> {
-    let (program, help, rest) = match words {
-        [program, help, rest @ ..] => (program, help, rest),
-        _ => return None,
-    };
+fn help_of_its_verb(words: &[OsString], options: &Command) -> Option<Vec<OsString>> {
+    let at = behind_options(words, options, 1);
+    let (before, [help, rest @ ..]) = words.split_at_checked(at)? else { return None };
     let verb = VERBS.iter().find(|verb| {
         rest.len() > verb.len() && rest.iter().zip(**verb).all(|(word, part)| word == part)
     });
     (help == "help" && verb.is_some())
-        .then(|| std::iter::once(program).chain(rest).cloned().chain(["--help".into()]).collect())
+        .then(|| before.iter().chain(rest).cloned().chain(["--help".into()]).collect())
+}
+
+/// Returns where the first word from `at` on is that is neither an option nor the value of one.
+fn behind_options(words: &[OsString], options: &Command, mut at: usize) -> usize {
+    while let Some(word) = words.get(at).and_then(|word| word.to_str())
+        && word.starts_with('-')
+    {
+        // Of a cluster of letters, as in -dNAME, the parser makes what it is.
+        let is_named = |option: &&clap::Arg| {
+            let is_short = |letter| word == format!("-{letter}");
+            option.get_long().is_some_and(|long| word == format!("--{long}"))
+                || option.get_short().is_some_and(is_short)
+        };
+        let named = options.get_arguments().find(is_named);
+        at += 1 + usize::from(named.is_some_and(|option| option.get_action().takes_values()));
+    }
+    at
 }
 
 /// Returns where the other program's arguments begin. `options` has the options that may stand before a verb.
 fn own_arguments(words: &[OsString], options: &Command) -> Option<usize> {
     let mut verb: Vec<&str> = Vec::new();
     let mut at = 1;
-    while let Some(word) = words.get(at) {
-        let word = word.to_str()?;
+    loop {
+        at = behind_options(words, options, at);
+        verb.push(words.get(at)?.to_str()?);
         at += 1;
-        if word.starts_with('-') {
-            // Of a cluster of letters, as in -dNAME, the parser makes what it is.
-            let is_named = |option: &&clap::Arg| {
-                let is_short = |letter| word == format!("-{letter}");
-                option.get_long().is_some_and(|long| word == format!("--{long}"))
-                    || option.get_short().is_some_and(is_short)
-            };
-            let named = options.get_arguments().find(is_named);
-            at += usize::from(named.is_some_and(|option| option.get_action().takes_values()));
-            continue;
-        }
-        verb.push(word);
         if VERBS.contains(&&verb[..]) {
             return Some(at);
         }
@@ -111,7 +115,6 @@ fn own_arguments(words: &[OsString], options: &Command) -> Option<usize> {
             return None;
         }
     }
-    None
 }
 
 /// Carry topics, services, states and notifiers to other machines, and bring theirs

@@ -81,6 +81,8 @@ fn the_program_is_told_the_domain_and_all_that_follows() {
         }
         let said = ask("0", &["help"], &["stop"]).expect(0).text();
         assert!(said.ends_with("\n<stop><--help>"), "{said}");
+        let said = ask("0", &["--json", "-d", "o", "help"], &["stop"]).expect(0).text();
+        assert!(said.contains(" in o of") && said.ends_with("\n<--json><stop><--help>"), "{said}");
         ask("7", &[], &["--x"]).expect(7);
         ask("0", &["--no-create"], &[]).expect(2).says("--no-create");
         // Help of the verb itself needs no other program, and names it.

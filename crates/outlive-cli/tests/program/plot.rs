@@ -167,7 +167,7 @@ fn what_cannot_be_drawn_is_told_at_once() {
     pose(&stage);
     let svg = ["--svg", "a.svg", "--for", "50ms"];
     let plot = |source: &str| stage.run(&[&["plot", source][..], &svg].concat());
-    plot("pose.y").expect(7).says("has no field 'y', but x, ranges");
+    plot("pose.y").expect(7).says("has no field 'y': it has x, ranges");
     plot("pose.ranges").expect(7).says("an array of 3");
     plot("pose.ranges[3]").expect(7).says("3 items");
     plot("pose@hz").expect(2).says("rate, age or bytes");
@@ -190,6 +190,20 @@ fn what_cannot_be_drawn_is_told_at_once() {
         ended.err.contains("1 message without one").then_some(ended)
     });
     told.expect("it has seen the state").says("it has the fields cells, voltage");
+    // So is that it is an array, as Python publishes it.
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    let kept = Topic::<[u8]>::options().durability(Durability::Persistent);
+    let lidar = kept.create_new(&domain, "lidar").expect("made");
+    let mut own = [0; 32];
+    own[..4].copy_from_slice(&[0xa5, 2, b'f', 4]);
+    own[4..12].copy_from_slice(&[2, 0, 0, 0, 1, 0, 0, 0]);
+    let message = Outgoing::new(&[0; 8][..]).header(Header { own, ..Header::default() });
+    lidar.publisher().expect("made").publish(message).expect("published");
+    let told = [1, 10, 60].map(|seconds| format!("{seconds}s")).into_iter().find_map(|time| {
+        let ended = stage.run(&["plot", "lidar", "--svg", "a.svg", "--for", &time]).expect(5);
+        ended.err.contains("1 message without one").then_some(ended)
+    });
+    told.expect("it has seen the array").says("float32 (2, 1): name one, as in [0][0]");
     stage
         .run(&["plot", "pose.x", "--svg", "a.svg", "--duration", "0"])
         .expect(2)

@@ -169,3 +169,41 @@ fn a_chunk_that_reaches_into_the_next_one_is_not_read() {
     reader.seek_chunk(good.chunks[4].offset, &outline).expect("a chunk begins there");
     assert_eq!(next(&mut reader).map(|(number, _)| number), Some(40));
 }
+
+/// A reader takes an outline's channels in once: what comes to the outline later, as from another chunk, is taken in
+/// by the next seek.
+#[test]
+fn a_channel_that_comes_to_the_outline_later_is_known_from_then_on() {
+    let folder = Folder::new();
+    let path = folder.file("theirs.mcap");
+    // Only its first chunk defines its channel.
+    let options = mcap::WriteOptions::new().compression(None).chunk_size(Some(100));
+    let options = options.repeat_channels(false).emit_statistics(false);
+    let mut writer = options.create(std::fs::File::create(&path).expect("room")).expect("a writer");
+    let channel_id = writer.add_channel(0, "c", "", &Default::default()).expect("a channel");
+    for sequence in 0..10_u32 {
+        let (log_time, publish_time) = (u64::from(sequence), 0);
+        let header = mcap::records::MessageHeader { channel_id, sequence, log_time, publish_time };
+        writer.write_to_known_channel(&header, &[0; 100]).expect("room");
+    }
+    writer.finish().expect("room");
+    let mut outline = Outline::read(&path).expect("a file");
+    assert!(outline.chunks.len() > 3 && outline.channels().next().is_none());
+    let last = outline.chunks[outline.chunks.len() - 1].offset;
+    let (mut reader, mut other) =
+        (Reader::open(&path).expect("a file"), Reader::open(&path).expect("a file"));
+    reader.seek_chunk(last, &outline).expect("a chunk begins there");
+    assert!(matches!(reader.next(), Err(Error::Damaged { .. })));
+    let channel = loop {
+        match other.next().expect("whole") {
+            Some(Item::Channel(channel)) => break channel,
+            Some(_) => {}
+            None => panic!("it has one"),
+        }
+    };
+    outline.add_channel(channel, None);
+    for _ in 0..2 {
+        reader.seek_chunk(last, &outline).expect("a chunk begins there");
+        assert!(matches!(reader.next(), Ok(Some(Item::Message(_)))));
+    }
+}

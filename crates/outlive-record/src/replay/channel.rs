@@ -71,6 +71,14 @@ impl Made {
         self.description == other.description
     }
 
+    /// Fails where [`Made::open`] would because of the name, or of the topic that has it, and makes no topic.
+    pub fn check(&self, domain: &Domain, name: &str) -> Result<(), Error> {
+        match self.options().as_is().open(domain, name) {
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens the topic of that name, which must be of the same type, or makes it as it was, but for a depth that
     /// is asked for.
     pub fn open(

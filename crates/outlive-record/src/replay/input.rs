@@ -18,6 +18,8 @@ pub struct Input {
     reader: Reader,
     /// Nothing is behind the time that was sought.
     is_at_end: bool,
+    /// What the user should know.
+    pub notices: Vec<String>,
 }
 
 /// A message's bytes, where they are.
@@ -64,9 +66,20 @@ impl Input {
     /// # Errors
     /// Those of [`Outline::read`]; there is no file.
     pub fn open(paths: &[PathBuf]) -> Result<Input, Error> {
-        let mut files = Vec::new();
+        let (mut files, mut notices) = (Vec::new(), Vec::new());
         for path in paths {
-            let outline = Outline::read(path)?;
+            let outline = match Outline::read(path) {
+                // As the last one of a recorder that was killed. The others are played.
+                Err(error @ outlive_mcap::Error::Cut { offset: 0 }) => {
+                    let error = Error::Fault { path: path.clone(), error };
+                    if paths.len() == 1 {
+                        return Err(error);
+                    }
+                    notices.push(error.to_string());
+                    continue;
+                }
+                read => read?,
+            };
             // A recorder's own events may be older than what it has recorded.
             let has_events = outline.channels().any(|channel| channel.topic == EVENTS);
             let begin = match outline.times {
@@ -82,7 +95,7 @@ impl Input {
         let files: Vec<_> = files.into_iter().map(|(_, path, outline)| (path, outline)).collect();
         let Some((path, _)) = files.first() else { return Err(Error::NoFile) };
         let reader = Reader::open(path)?;
-        Ok(Input { files, first, at: 0, reader, is_at_end: false })
+        Ok(Input { files, first, at: 0, reader, is_at_end: false, notices })
     }
 
     /// Returns the first and the last log time. A recorder's own events count for the last one alone.
@@ -160,6 +173,18 @@ impl Input {
                 Err(error) => Err(error),
             };
         }
+    }
+
+    /// Returns what contradicts a channel that was met in that file's data, if its index names it otherwise.
+    pub fn contradiction(&self, file: usize, channel: &Channel) -> Option<Error> {
+        let (path, outline) = &self.files[file];
+        let said = outline.channel(channel.id).filter(|said| *said != channel)?;
+        Some(Error::OtherChannel {
+            path: path.clone(),
+            id: channel.id,
+            said: said.topic.clone(),
+            there: channel.topic.clone(),
+        })
     }
 
     /// Returns a schema of the file that is read now.

@@ -182,7 +182,7 @@ impl Player {
     /// # If a process dies
     /// Topics that were made stay, as those of any publisher.
     pub fn open(domain: &Domain, files: &[PathBuf], mut options: Options) -> Result<Player, Error> {
-        let input = Input::open(files)?;
+        let mut input = Input::open(files)?;
         let (first, last) = input.times();
         let at = |when| match when {
             When::After(time) => first.saturating_add(time),
@@ -209,6 +209,14 @@ impl Player {
             return Err(Error::NothingThen { first, last });
         }
         let mut sinks = Sinks::new(domain, asked, clock.clone(), reliable, options.depth);
+        sinks.notices.append(&mut input.notices);
+        sinks.check(input.outlines().flat_map(|outline| {
+            let schema = |channel: &Channel| outline.schema(channel.schema_id);
+            outline.channels().map(move |channel| (channel, schema(channel)))
+        }))?;
+        if let Some(name) = &clock {
+            Clock::check(domain, name)?;
+        }
         for (file, outline) in input.outlines().enumerate() {
             for channel in outline.channels() {
                 sinks.add(file, channel, outline.schema(channel.schema_id))?;
@@ -423,6 +431,10 @@ impl Player {
             Next::Message(Taken::Refused) => self.counts.refused += 1,
             Next::Message(Taken::PassedOver) => {}
             Next::Channel(file, channel) => {
+                // Its topic is open already, by what the index says.
+                if let Some(error) = self.input.contradiction(file, &channel) {
+                    return Err(error);
+                }
                 let schema = self.input.schema(channel.schema_id);
                 self.sinks.add(file, &channel, schema)?;
             }
@@ -559,6 +571,14 @@ enum Taken {
 }
 
 impl Clock {
+    /// Fails if a topic of that name is none for it, or none can have that name; makes none.
+    fn check(domain: &Domain, name: &str) -> Result<(), Error> {
+        match Topic::<u64>::options().described().as_is().open(domain, name) {
+            Ok(_) | Err(outlive::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(Error::Topic { topic: name.to_owned(), error }),
+        }
+    }
+
     fn open(domain: &Domain, name: &str) -> Result<Clock, Error> {
         let topic = Topic::<u64>::options().described().as_is();
         let failed = |error| Error::Topic { topic: name.to_owned(), error };

@@ -1,5 +1,6 @@
 //! The topics into which the messages of a recording go.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ pub struct Sinks {
     by_channel: Vec<Vec<Place>>,
     /// What the user should know.
     pub notices: Vec<String>,
+    /// What was told of channels that are none of topics.
+    told: BTreeSet<String>,
 }
 
 impl Sinks {
@@ -105,6 +108,7 @@ impl Sinks {
             all,
             by_channel,
             notices: Vec::new(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -146,6 +150,32 @@ impl Sinks {
         &mut self.all[at]
     }
 
+    /// Fails where [`Sinks::add`] would for one of these channels: a replay that is refused has made no topic.
+    pub fn check<'c>(
+        &mut self,
+        channels: impl Iterator<Item = (&'c Channel, Option<&'c Schema>)>,
+    ) -> Result<(), Error> {
+        let mut all: HashMap<String, (&str, Made)> = HashMap::new();
+        for (channel, schema) in channels {
+            let topic = channel.topic.as_str();
+            let met = self.asked.meet(channel).map(|(name, _)| name);
+            let met = met.filter(|name| Some(name) != self.clock.as_ref());
+            let Some(name) = met.filter(|_| !channel.metadata.contains_key(KIND)) else { continue };
+            let made = Made::of(channel, schema);
+            if let Some((one, known)) = all.get(&name) {
+                if *one != topic || !made.is_of_the_type_of(known) {
+                    let (one, other) = ((*one).to_owned(), topic.to_owned());
+                    return Err(Error::TwoTopics { one, other, name });
+                }
+                continue;
+            }
+            let failed = |error| Error::Topic { topic: topic.to_owned(), error };
+            made.check(&self.domain, &name).map_err(failed)?;
+            all.insert(name, (topic, made));
+        }
+        Ok(())
+    }
+
     /// Opens the topic of a channel, unless it is there or not wanted.
     pub fn add(
         &mut self,
@@ -167,7 +197,10 @@ impl Sinks {
         if let Some(kind) = channel.metadata.get(KIND) {
             // A queue's messages were for its receiver, and a state has a writer.
             let notice = format!("{} is a {} and no topic: passed over", shown(topic), shown(kind));
-            self.notices.push(notice);
+            // A recording of several files has it in each.
+            if self.told.insert(notice.clone()) {
+                self.notices.push(notice);
+            }
             *self.place(file, id) = Place::Nowhere;
             return Ok(());
         }

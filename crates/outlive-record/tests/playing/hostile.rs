@@ -247,6 +247,46 @@ fn of_channels(path: &Path, channels: &[(&str, BTreeMap<String, String>)]) {
     writer.finish(&Positions::new()).expect("finished");
 }
 
+/// Its messages would come under another topic's name.
+#[test]
+fn an_index_that_names_a_topic_otherwise_than_the_data_ends_it() {
+    let place = Place::new("index");
+    let file = place.file("in.mcap");
+    of_channels(&file, &[("front", BTreeMap::new()), ("rear", BTreeMap::new())]);
+    let mut bytes = fs::read(&file).expect("there");
+    // The last one is that of the index; and the index has no checksum.
+    let found = bytes.windows(5).rposition(|part| part == b"front").expect("it is there");
+    bytes[found..found + 5].copy_from_slice(b"back2");
+    let end = bytes.len() - 8;
+    bytes[end - 4..end].fill(0);
+    fs::write(&file, bytes).expect("room");
+    let told = play(&place.domain, &file, None).expect_err("told").to_string();
+    assert!(told.contains("in.mcap: its index has the channel 1"), "{told}");
+    assert!(told.contains("('back2', and not 'front')") && told.contains("recover"), "{told}");
+}
+
+/// What a recorder leaves that is killed as it makes its file.
+#[test]
+fn an_empty_file_is_passed_over_beside_others() {
+    let place = Place::new("empty");
+    let (empty, file) = (place.file("empty.mcap"), place.file("in.mcap"));
+    fs::write(&empty, "").expect("room");
+    of_channels(&file, &[("t", BTreeMap::new())]);
+    let open = |files: &[PathBuf]| {
+        let options = replay::Options { rate: Rate::Max, ..Default::default() };
+        Player::open(&place.domain, files, options)
+    };
+    let told = open(std::slice::from_ref(&empty)).err().expect("told").to_string();
+    assert!(told.contains("empty.mcap: the file is empty"), "{told}");
+    let mut player = open(&[empty, file]).expect("opens");
+    let told = player.take_notices();
+    assert!(told.len() == 1 && told[0].contains("empty.mcap: the file is empty"), "{told:?}");
+    while player.due().expect("no fault") != Due::End {
+        player.publish_some(10).expect("published");
+    }
+    assert_eq!(player.counts().messages, 1);
+}
+
 /// They are told in a line that a terminal can take, and what the user leaves out keeps nothing from being played.
 #[test]
 fn names_that_no_topic_can_have_and_two_types_of_one_are_told() {

@@ -64,7 +64,7 @@ fn a_full_disk_ends_it_and_damages_nothing() {
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "ulimit -f 200; exec \"$0\" \"$@\""]).arg(own.get_program());
     limited.args(own.get_args()).current_dir(&place.folder);
-    let mut recording = Recording(limited.stderr(Stdio::null()).spawn().expect("starts"));
+    let mut recording = Recording(limited.stderr(Stdio::piped()).spawn().expect("starts"));
     assert!(crate::support::eventually(|| topic.subscribers().len() == 1));
     let mut count = 0;
     // Publishers go on when it has ended.
@@ -73,6 +73,10 @@ fn a_full_disk_ends_it_and_damages_nothing() {
         count += 1;
     }
     assert_eq!(recording.wait().code(), Some(10));
+    let mut told = String::new();
+    let stderr = recording.0.stderr.as_mut().expect("a pipe");
+    std::io::Read::read_to_string(stderr, &mut told).expect("read");
+    assert!(told.contains("--resume") && told.contains("bag recover --in-place"), "{told}");
     let contents = Contents::of(&place.file("out.mcap"));
     let numbers: Vec<u64> =
         contents.messages("t").iter().map(|found| number(&found.bytes)).collect();

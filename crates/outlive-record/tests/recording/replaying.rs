@@ -385,10 +385,22 @@ fn what_cannot_be_played_is_told() {
     let (code, told) = ask(&["in.mcap", "--rename", "t=other"]);
     assert_eq!(code, Some(7), "{told}");
     assert!(told.contains("u64") && told.contains("--rename"), "{told}");
-    assert!(matches!(
-        Topic::open_as_bytes(&place.domain, "t"),
-        Err(outlive::Error::NotFound { .. })
-    ));
+    // Nor of the topics that come before the one for which it is refused.
+    Topic::<u32>::options().described().open_or_create(&place.domain, "clock").expect("made");
+    write(&place, "first.mcap", "first", &every_ms(3), 64);
+    for (args, code) in [
+        (&["--rename", "t=other"][..], 7),
+        (&["--rename", "t=first"], 7),
+        (&["--rename", "t=a/b"], 13),
+        (&["--clock"], 7),
+    ] {
+        let (found, told) = ask(&[&["first.mcap", "in.mcap"], args].concat());
+        assert_eq!(found, Some(code), "{args:?}: {told}");
+    }
+    for name in ["t", "first"] {
+        let opened = Topic::open_as_bytes(&place.domain, name);
+        assert!(matches!(opened, Err(outlive::Error::NotFound { .. })), "{name}");
+    }
     // What is whole is played. Nothing was made by those before.
     let mut subscriber = open(&place, "t").subscriber().expect("joins");
     let (code, told) = ask(&["cut.mcap", "--rate", "max"]);
@@ -411,7 +423,6 @@ fn what_cannot_be_played_is_told() {
     assert!(told.contains("--rename"), "{told}");
 }
 
-/// What other programs' channels say is in the topics; what lies is told, or left out.
 #[test]
 fn a_time_without_messages_and_a_file_that_is_not_there_are_told() {
     let place = Place::new("nothing-then");
@@ -437,6 +448,7 @@ fn a_time_without_messages_and_a_file_that_is_not_there_are_told() {
     assert!(code == Some(6) && said.contains("there is no file no.mcap, and"), "{said}");
 }
 
+/// What other programs' channels say is in the topics; what lies is told, or left out.
 #[test]
 fn files_of_other_programs_become_topics_that_say_what_they_have() {
     let place = Place::new("foreign");

@@ -208,6 +208,10 @@ fn a_recording_of_nothing_leaves_no_file_and_says_so() {
     let (_, said) = told_by(&place, &args, || topic.subscribers().len() == 1);
     assert!(said.ends_with("0 messages of 1 topic in out.mcap\n"), "{said}");
     assert!(Contents::of(&place.file("out.mcap")).topics.contains_key("battery"));
+    // What was there before is not counted once more.
+    let args = ["battery", "-o", "out.mcap", "--resume"];
+    let (_, said) = told_by(&place, &args, || topic.subscribers().len() == 1);
+    assert!(said.ends_with("0 more messages of 1 topic in out.mcap\n"), "{said}");
 }
 
 #[test]

@@ -129,7 +129,10 @@ impl<'a> Picture<'a> {
         let side =
             |side: u64| usize::try_from(side).ok().filter(|side| (1..=MOST_SIDE).contains(side));
         let (Some(width), Some(height)) = (side(raw.width), side(raw.height)) else {
-            let text = format!("a picture of {} x {} pixels is none", raw.width, raw.height);
+            let Raw { width, height, .. } = raw;
+            let text = format!(
+                "it has {width} x {height} pixels, and a picture 1 to {MOST_SIDE} each way"
+            );
             return Err(text);
         };
         let form = match raw.encoding.as_str() {
@@ -137,7 +140,7 @@ impl<'a> Picture<'a> {
                 1 => Form::Bytes(1, [0; 3]),
                 3 => Form::Bytes(3, [0, 1, 2]),
                 4 => Form::Bytes(4, [0, 1, 2]),
-                _ => return Err("a picture without its encoding".to_owned()),
+                _ => return Err("it does not say how its pixels are encoded".to_owned()),
             },
             name => Form::of_name(name)
                 .ok_or_else(|| format!("pictures in '{}' are not shown", name.escape_debug()))?,

@@ -311,9 +311,13 @@ impl Follower {
             Err(ahead) => Some(-ahead.duration().as_secs_f64()),
         };
         let array = Array::of(&header.own, bytes.len());
-        self.push(picks, bytes, age, |source, pick| match (&array, source) {
+        let number = |source: &What, pick: &Pick| match (&array, source) {
             (Some(array), What::Number(path)) => array.number(bytes, path),
             _ => pick.number(bytes),
+        };
+        self.push(picks, bytes, age, number, |pick| match &array {
+            Some(array) => array.hint(),
+            None => pick.fields(bytes),
         });
     }
 
@@ -333,7 +337,11 @@ impl Follower {
                         // Those between the two were never seen, and were values all the same.
                         count.messages += if last == 0 { 1 } else { version.saturating_sub(last) };
                         last = version;
-                        self.push(picks, &value, || None, |_, pick| pick.number(&value));
+                        let (number, instead) = (
+                            |_: &What, pick: &Pick| pick.number(&value),
+                            |pick: &Pick| pick.fields(&value),
+                        );
+                        self.push(picks, &value, || None, number, instead);
                     }
                 }
                 Some(_) => self.mark(format!("{}: its writer died", self.name.escape_debug())),
@@ -355,6 +363,7 @@ impl Follower {
         bytes: &[u8],
         age: impl Fn() -> Option<f64>,
         number: impl Fn(&What, &Pick) -> Option<f64>,
+        has_instead: impl Fn(&Pick) -> Option<String>,
     ) {
         let now = self.now();
         let mut shared = locked(&self.shared);
@@ -367,7 +376,7 @@ impl Follower {
                 (what, Some(pick)) => {
                     let found = number(what, pick);
                     if found.is_none() && instead.is_none() {
-                        *instead = pick.fields(bytes);
+                        *instead = has_instead(pick);
                     }
                     found
                 }

@@ -369,7 +369,7 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
     };
     let mut things: Vec<Thing> = found.into_iter().map(told).collect();
     if ended > 0 {
-        let left = format!("{}, used again", counted(ended, "token"));
+        let left = format!("{}, free for new threads", counted(ended, "token"));
         things.push(Thing {
             section: Section::Dead,
             name: "~".to_owned(),
@@ -380,7 +380,10 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
             alarm: Alarm::None,
             about: vec![
                 ("left", left),
-                ("", "a token is left by every thread that has ended; it is used again".to_owned()),
+                (
+                    "",
+                    "each thread that ends leaves its token, and a new thread takes it".to_owned(),
+                ),
             ],
         });
     }

@@ -98,7 +98,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     match replay.player.counts().faults {
         0 => Ok(()),
         faults => {
-            let text = format!("{} of the files damaged, passed over", counted(faults, "part"));
+            let parts = counted(faults, "damaged part");
+            let text = format!("{parts} of the files passed over; 'outlive bag check' tells which");
             Err(Failure::new(Code::Damaged, text))
         }
     }
@@ -256,6 +257,7 @@ fn failure(error: Error) -> Failure {
                 | Error::File(File::Io { error, .. })
                 | Error::Fault { error: File::Io { error, .. }, .. } => code_of_io(error),
                 Error::TwoTopics { .. } => Code::Mismatch,
+                Error::OtherChannel { .. } => Code::Damaged,
                 Error::NoTopic { .. }
                 | Error::NoneLike { .. }
                 | Error::NothingThen { .. }
