@@ -1,10 +1,12 @@
 //! `plot`: numbers as curves, on a terminal and in files.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use outlive::Domain;
 use outlive::describe::{Description, Field, Item, Number, Struct};
-use outlive::topic::{Durability, Topic};
+use outlive::topic::{Durability, Header, Outgoing, Topic};
 
 use crate::stage::{Stage, until};
 use crate::terminal::Terminal;
@@ -197,13 +199,26 @@ fn what_cannot_be_drawn_is_told_at_once() {
     let mut own = [0; 32];
     own[..4].copy_from_slice(&[0xa5, 2, b'f', 4]);
     own[4..12].copy_from_slice(&[2, 0, 0, 0, 1, 0, 0, 0]);
-    let message = Outgoing::new(&[0; 8][..]).header(Header { own, ..Header::default() });
-    lidar.publisher().expect("made").publish(message).expect("published");
-    let told = [1, 10, 60].map(|seconds| format!("{seconds}s")).into_iter().find_map(|time| {
-        let ended = stage.run(&["plot", "lidar", "--svg", "a.svg", "--for", &time]).expect(5);
-        ended.err.contains("1 message without one").then_some(ended)
+    let (mut publisher, is_over) = (lidar.publisher().expect("made"), AtomicBool::new(false));
+    let told = std::thread::scope(|scope| {
+        let (publisher, is_over) = (&mut publisher, &is_over);
+        scope.spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let message =
+                    Outgoing::new(&[0; 8][..]).header(Header { own, ..Header::default() });
+                publisher.publish(message).map(drop).expect("published");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let told = [1, 10, 60].map(|seconds| format!("{seconds}s")).into_iter().find_map(|time| {
+            let ended = stage.run(&["plot", "lidar", "--svg", "a.svg", "--for", &time]);
+            ended.err.contains("without one").then_some(ended)
+        });
+        is_over.store(true, Ordering::Relaxed);
+        told
     });
-    told.expect("it has seen the array").says("float32 (2, 1): name one, as in [0][0]");
+    let told = told.expect("it has seen an array").expect(5);
+    told.says("float32 (2, 1): name one, as in [0][0]");
     stage
         .run(&["plot", "pose.x", "--svg", "a.svg", "--duration", "0"])
         .expect(2)

@@ -140,7 +140,7 @@ impl<'a> Picture<'a> {
                 1 => Form::Bytes(1, [0; 3]),
                 3 => Form::Bytes(3, [0, 1, 2]),
                 4 => Form::Bytes(4, [0, 1, 2]),
-                _ => return Err("it does not say how its pixels are encoded".to_owned()),
+                _ => return Err("it does not name its pixels' encoding".to_owned()),
             },
             name => Form::of_name(name)
                 .ok_or_else(|| format!("pictures in '{}' are not shown", name.escape_debug()))?,
