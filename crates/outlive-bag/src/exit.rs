@@ -48,7 +48,10 @@ impl From<Error> for Failure {
             | Error::NotResumable { .. }
             | Error::UnknownCompression { .. } => Code::NotOurs,
             // What is too large says so itself: no writer of a sound file does.
-            Error::Damaged { .. } | Error::Cut { .. } | Error::TooLarge { .. } => Code::Damaged,
+            Error::Damaged { .. }
+            | Error::TwoChannels { .. }
+            | Error::Cut { .. }
+            | Error::TooLarge { .. } => Code::Damaged,
             _ => Code::System,
         };
         let hint = match code {

@@ -29,6 +29,7 @@ impl From<&Error> for Fault {
     fn from(error: &Error) -> Fault {
         let offset = match error {
             Error::Damaged { offset, .. }
+            | Error::TwoChannels { offset, .. }
             | Error::Cut { offset }
             | Error::UnknownCompression { offset, .. } => Some(*offset),
             _ => None,

@@ -135,7 +135,7 @@ impl Comparison<'_> {
         }
         messages.values_mut().for_each(|entries| entries.sort_unstable());
         let messages = is_sound.then_some(messages);
-        let times = messages.as_ref().map(times_of);
+        let times = messages.as_ref().and_then(times_of);
         if let (Some(said), Some(times)) = (said, times)
             && said != times
         {
@@ -294,12 +294,13 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns the first and the last log time of a chunk's messages, as its head has them: without messages, 0 and 0.
-fn times_of(messages: &BTreeMap<u16, Entries>) -> Times {
+/// Returns the first and the last log time of a chunk's messages. `None`: it has none, and writers differ in what they
+/// write then.
+fn times_of(messages: &BTreeMap<u16, Entries>) -> Option<Times> {
     // They are in order.
     let ends =
         messages.values().filter_map(|entries| Some((entries.first()?.0, entries.last()?.0)));
-    ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0))
+    ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Says what differs, behind "the index says".

@@ -10,6 +10,8 @@ use crate::exit::Failure;
 
 /// The opcode of a chunk.
 pub const CHUNK: u8 = 0x06;
+/// The opcode of the record behind a file's data, which has the checksum of them, or 0.
+pub const DATA_END: u8 = 0x0f;
 
 /// See the head of this file.
 pub struct Records {

@@ -222,7 +222,8 @@ fn chunks(path: &Path) -> Result<BTreeMap<String, Packed>, Failure> {
         };
         let way = ways.entry(way).or_default();
         way.chunks += 1;
-        way.unverified += u64::from(header.uncompressed_crc == 0);
+        // The checksum of no bytes is 0 as well.
+        way.unverified += u64::from(header.uncompressed_crc == 0 && header.uncompressed_size > 0);
         way.bytes = way.bytes.saturating_add(header.compressed_size);
         way.unpacked = way.unpacked.saturating_add(header.uncompressed_size);
     }

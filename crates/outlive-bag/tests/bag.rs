@@ -723,6 +723,28 @@ fn a_file_of_others_is_recovered() {
 }
 
 #[test]
+fn changed_bits_outside_of_chunks_show_by_the_checksum_of_all_data() {
+    let folder = Folder::new();
+    let file = folder.file("theirs.mcap");
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let mut writer =
+        mcap::WriteOptions::new().use_chunks(false).create(&mut bytes).expect("a writer");
+    let channel_id = writer.add_channel(0, "c", "json", &BTreeMap::new()).expect("a channel");
+    let header = MessageHeader { channel_id, sequence: 1, log_time: 1, publish_time: 1 };
+    writer.write_to_known_channel(&header, b"\"payload\"").expect("room");
+    writer.finish().expect("room");
+    drop(writer);
+    let mut bytes = bytes.into_inner();
+    fs::write(&file, &bytes).expect("room");
+    assert_eq!(expect(0, &["check", &file]), "no fault in 1 file\n");
+    let payload = bytes.windows(7).position(|some| some == b"payload").expect("it is there");
+    bytes[payload] ^= 1;
+    fs::write(&file, &bytes).expect("room");
+    let said = expect(1, &["check", &file]);
+    assert!(said.contains("the checksum at the end of the file's data"), "{said}");
+}
+
+#[test]
 fn damage_is_found_and_passed_over() {
     let folder = Folder::new();
     let (file, out) = (folder.file("a.mcap"), folder.file("out.mcap"));

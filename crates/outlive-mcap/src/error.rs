@@ -87,6 +87,13 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A channel's number is another channel's already, as in [`Error::Damaged`].
+    TwoChannels {
+        /// Where the record of the second one begins.
+        offset: u64,
+        /// Their number.
+        id: u16,
+    },
     /// The file ends in the middle of a record.
     Cut {
         /// Where that record begins. 0: not even the format's mark is there, with which each file begins; such a file
@@ -181,6 +188,9 @@ impl fmt::Display for Error {
             ),
             Error::Finished => f.write_str("the file is finished: resume it to continue"),
             Error::Damaged { offset, why } => write!(f, "damaged at byte {offset}: {why}"),
+            Error::TwoChannels { offset, id } => {
+                write!(f, "damaged at byte {offset}: two channels have the number {id}")
+            }
             Error::Cut { offset: 0 } => f.write_str(
                 "the file is empty, or ends before its first record: its writer was killed, or had no room, when it \
                  made the file",

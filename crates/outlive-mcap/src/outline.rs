@@ -87,7 +87,13 @@ impl Outline {
                     return Ok(outline);
                 }
             }
-            Ok(_) | Err(Error::Damaged { .. } | Error::TooLarge { .. } | Error::Cut { .. }) => {}
+            Ok(_)
+            | Err(
+                Error::Damaged { .. }
+                | Error::TwoChannels { .. }
+                | Error::TooLarge { .. }
+                | Error::Cut { .. },
+            ) => {}
             Err(error) => return Err(error),
         }
         let mut outline = Outline { edition: next_edition(), ..Outline::default() };

@@ -439,7 +439,7 @@ impl Reader {
         if let Some(known) = self.channels.get(id) {
             return match **known == channel {
                 true => Ok(None),
-                false => Err(Error::damaged(offset, format!("two channels have the number {id}"))),
+                false => Err(Error::TwoChannels { offset, id }),
             };
         }
         if channel.schema_id != 0 && self.schemas.get(channel.schema_id).is_none() {

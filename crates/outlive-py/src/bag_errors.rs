@@ -30,7 +30,7 @@ impl Raise for Error {
             | Error::OtherVersion { .. }
             | Error::NotResumable { .. }
             | Error::UnknownCompression { .. } => "WrongKind",
-            Error::Damaged { .. } | Error::Cut { .. } => "Damaged",
+            Error::Damaged { .. } | Error::TwoChannels { .. } | Error::Cut { .. } => "Damaged",
             Error::TooLarge { .. } | Error::GroupFull => "TooLarge",
             Error::TooMany(_) => "TooMany",
             Error::Finished => return PyValueError::new_err(self.to_string()),

@@ -191,10 +191,12 @@ impl Described {
     pub(crate) fn message<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
         let is_json = self.encoding() == Some(Encoding::Json);
-        if (self.is_msgpack() || is_json) && (!is_buffer(value) || is_numpys_scalar(value)) {
+        // Of an array, the bytes are no JSON.
+        let is_taken_apart = is_numpys_scalar(value) || is_json && is_numpys(value);
+        if (self.is_msgpack() || is_json) && (!is_buffer(value) || is_taken_apart) {
             let raised = RefCell::new(None);
-            let plain = match is_numpys_scalar(value) {
-                true => value.call_method0("item")?,
+            let plain = match is_taken_apart {
+                true => value.call_method0("tolist")?,
                 false => value.clone(),
             };
             if is_json {

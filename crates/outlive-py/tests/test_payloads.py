@@ -325,6 +325,8 @@ def test_a_topic_of_json_takes_what_json_takes(folder):
         assert json.loads(bytes(subscriber.recv(timeout=60))) == value
     publisher.publish(np.float32(1.5))
     assert bytes(subscriber.recv(timeout=60)) == b"1.5"
+    publisher.publish(np.array([[1, 2], [3, 4]]))
+    assert json.loads(bytes(subscriber.recv(timeout=60))) == [[1, 2], [3, 4]]
     # Bytes are taken as they are, as another program may have made them.
     publisher.publish(b'{"a":1}')
     assert bytes(subscriber.recv(timeout=60)) == b'{"a":1}'

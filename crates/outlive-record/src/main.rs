@@ -236,7 +236,8 @@ pub(crate) fn failure(error: Error) -> Failure {
                     outlive_mcap::Error::NotMcap { .. }
                     | outlive_mcap::Error::NotResumable { .. }
                     | outlive_mcap::Error::OtherVersion { .. }
-                    | outlive_mcap::Error::Damaged { .. },
+                    | outlive_mcap::Error::Damaged { .. }
+                    | outlive_mcap::Error::TwoChannels { .. },
                 ) => Code::BadInput,
                 _ => Code::System,
             };

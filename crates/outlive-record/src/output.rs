@@ -323,7 +323,8 @@ fn positions(path: &Path) -> Result<Option<Positions>, Error> {
             outlive_mcap::Error::NotMcap { .. }
             | outlive_mcap::Error::NotResumable { .. }
             | outlive_mcap::Error::OtherVersion { .. }
-            | outlive_mcap::Error::Damaged { .. },
+            | outlive_mcap::Error::Damaged { .. }
+            | outlive_mcap::Error::TwoChannels { .. },
         ) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -432,10 +432,13 @@ impl Snapshots {
 
 /// Whether a segment cannot be gone on with.
 fn is_damage(error: &outlive_mcap::Error) -> bool {
-    use outlive_mcap::Error::{Damaged, NotMcap, NotResumable, OtherVersion, TooLarge};
+    use outlive_mcap::Error::{
+        Damaged, NotMcap, NotResumable, OtherVersion, TooLarge, TwoChannels,
+    };
     matches!(
         error,
         Damaged { .. }
+            | TwoChannels { .. }
             | NotMcap { .. }
             | NotResumable { .. }
             | OtherVersion { .. }

@@ -191,8 +191,13 @@ fn a_receiver_that_acknowledges_nothing_is_passed_over_and_told() {
     let (told, count) = std::sync::mpsc::channel();
     let reading = std::thread::spawn(move || {
         let (mut got, mut wanted) = (Vec::new(), None);
-        while wanted != Some(got.len() as u64) {
-            wanted = wanted.or(count.try_recv().ok());
+        let mut until = std::time::Instant::now() + LONG;
+        while wanted.is_none_or(|wanted| (got.len() as u64) < wanted) {
+            assert!(std::time::Instant::now() < until, "{} came of {wanted:?}", got.len());
+            if wanted.is_none() {
+                wanted = count.try_recv().ok();
+                until = std::time::Instant::now() + LONG;
+            }
             let more = subscriber.recv_timeout(Duration::from_millis(100)).expect("received");
             got.extend(more.map(|sample| *sample));
         }

@@ -66,16 +66,14 @@ impl Input {
     /// # Errors
     /// Those of [`Outline::read`]; there is no file.
     pub fn open(paths: &[PathBuf]) -> Result<Input, Error> {
-        let (mut files, mut notices) = (Vec::new(), Vec::new());
+        let (mut files, mut notices, mut empty) = (Vec::new(), Vec::new(), None);
         for path in paths {
             let outline = match Outline::read(path) {
                 // As the last one of a recorder that was killed. The others are played.
                 Err(error @ outlive_mcap::Error::Cut { offset: 0 }) => {
                     let error = Error::Fault { path: path.clone(), error };
-                    if paths.len() == 1 {
-                        return Err(error);
-                    }
                     notices.push(error.to_string());
+                    empty.get_or_insert(error);
                     continue;
                 }
                 read => read?,
@@ -93,7 +91,7 @@ impl Input {
         files.sort_by_key(|(begin, ..)| (begin.is_none(), *begin));
         let first = files.first().and_then(|(begin, ..)| *begin);
         let files: Vec<_> = files.into_iter().map(|(_, path, outline)| (path, outline)).collect();
-        let Some((path, _)) = files.first() else { return Err(Error::NoFile) };
+        let Some((path, _)) = files.first() else { return Err(empty.unwrap_or(Error::NoFile)) };
         let reader = Reader::open(path)?;
         Ok(Input { files, first, at: 0, reader, is_at_end: false, notices })
     }
@@ -120,7 +118,11 @@ impl Input {
         if let Some((at, offset)) = first {
             let (path, outline) = &self.files[at];
             self.reader = Reader::open(path)?;
-            self.reader.seek(offset, outline);
+            // Else channels that stand in chunks before that one would not be met: it reads from the file's start, and
+            // the caller passes over what is older.
+            if outline.has_all_channels() {
+                self.reader.seek(offset, outline);
+            }
             self.at = at;
         }
         Ok(())
@@ -133,6 +135,7 @@ impl Input {
     ) -> Result<Next<T>, Error> {
         use outlive_mcap::Error as File;
         use outlive_mcap::Next as Found;
+        // Not two channels of one number: what comes then could be published as the other one's.
         let fault = |at: usize, error| {
             let error = Error::Fault { path: self.files[at].0.clone(), error };
             match &error {

@@ -101,13 +101,15 @@ pub enum Form {
     Cut(Compression),
     /// By the mcap crate, in chunks or outside of them.
     Theirs(bool),
+    /// By the mcap crate, in chunks; the channel stands in the first one alone.
+    Unrepeated,
     /// Outside of chunks, without an index.
     Bare,
     /// By the mcap crate: the first part outside of chunks, and the rest in chunks of ours.
     Mixed,
 }
 
-pub const FORMS: [Form; 12] = [
+pub const FORMS: [Form; 13] = [
     Form::Ours(Compression::None, true),
     Form::Ours(Compression::Zstd(1), true),
     Form::Ours(Compression::Lz4(0), true),
@@ -118,6 +120,7 @@ pub const FORMS: [Form; 12] = [
     Form::Cut(Compression::Lz4(0)),
     Form::Theirs(true),
     Form::Theirs(false),
+    Form::Unrepeated,
     Form::Bare,
     Form::Mixed,
 ];
@@ -135,16 +138,17 @@ pub fn write(path: &Path, form: Form, messages: &[Planned], random: &mut Random)
             let file = fs::File::options().write(true).open(path).expect("there");
             file.set_len(whole - 1 - random.below(whole / 3)).expect("cut");
         }
-        Form::Theirs(chunks) => fs::write(path, theirs(chunks, messages)).expect("room"),
+        Form::Theirs(chunks) => fs::write(path, theirs(chunks, true, messages)).expect("room"),
+        Form::Unrepeated => fs::write(path, theirs(true, false, messages)).expect("room"),
         Form::Bare => {
-            let bytes = theirs(false, messages);
+            let bytes = theirs(false, true, messages);
             // The record that ends the data: 9 bytes and a checksum.
             let end = bytes.len() - footer(&bytes) - 13;
             fs::write(path, &bytes[..end]).expect("room");
         }
         Form::Mixed => {
             let (alone, rest) = messages.split_at(messages.len() / 2);
-            let bytes = theirs(false, alone);
+            let bytes = theirs(false, true, alone);
             let end = bytes.len() - footer(&bytes) - 13;
             let other = path.with_extension("other");
             let _ = fs::remove_file(&other);
@@ -187,10 +191,10 @@ fn ours(
     }
 }
 
-fn theirs(chunks: bool, messages: &[Planned]) -> Vec<u8> {
+fn theirs(chunks: bool, repeats: bool, messages: &[Planned]) -> Vec<u8> {
     let mut bytes = std::io::Cursor::new(Vec::new());
     let options = mcap::WriteOptions::new().use_chunks(chunks).chunk_size(Some(30_000));
-    let options = options.compression(None);
+    let options = options.compression(None).repeat_channels(repeats);
     let mut writer = options.create(&mut bytes).expect("a writer");
     let channel = writer.add_channel(0, "t", "", &BTreeMap::new()).expect("a channel");
     for message in messages {

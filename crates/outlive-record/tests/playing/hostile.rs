@@ -265,6 +265,29 @@ fn an_index_that_names_a_topic_otherwise_than_the_data_ends_it() {
     assert!(told.contains("('back2', and not 'front')") && told.contains("recover"), "{told}");
 }
 
+/// The same where it begins within: the reader knows the index's channels then, before it meets those of the data.
+#[test]
+fn an_index_that_names_a_topic_otherwise_than_the_data_ends_it_behind_a_seek() {
+    let place = Place::new("index-seek");
+    let file = place.file("in.mcap");
+    let options = mcap::WriteOptions::new().compression(None);
+    let options = options.calculate_summary_section_crc(false);
+    let mut writer = options.create(fs::File::create(&file).expect("room")).expect("a writer");
+    let channel_id = writer.add_channel(0, "front", "", &BTreeMap::new()).expect("a channel");
+    for time in 1..3 {
+        let header = MessageHeader { channel_id, sequence: 0, log_time: time, publish_time: time };
+        writer.write_to_known_channel(&header, b"x").expect("room");
+    }
+    writer.finish().expect("room");
+    drop(writer);
+    let mut bytes = fs::read(&file).expect("there");
+    let found = bytes.windows(5).rposition(|part| part == b"front").expect("it is there");
+    bytes[found..found + 5].copy_from_slice(b"back2");
+    fs::write(&file, bytes).expect("room");
+    let told = play(&place.domain, &file, Some(2)).expect_err("told").to_string();
+    assert!(told.contains("two channels have the number"), "{told}");
+}
+
 /// What a recorder leaves that is killed as it makes its file.
 #[test]
 fn an_empty_file_is_passed_over_beside_others() {

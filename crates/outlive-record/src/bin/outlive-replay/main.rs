@@ -266,9 +266,10 @@ fn failure(error: Error) -> Failure {
                     File::NotMcap { .. }
                     | File::OtherVersion { .. }
                     | File::UnknownCompression { .. } => Code::NotOurs,
-                    File::Cut { .. } | File::Damaged { .. } | File::TooLarge { .. } => {
-                        Code::Damaged
-                    }
+                    File::Cut { .. }
+                    | File::Damaged { .. }
+                    | File::TwoChannels { .. }
+                    | File::TooLarge { .. } => Code::Damaged,
                     _ => Code::System,
                 },
                 _ => Code::System,
