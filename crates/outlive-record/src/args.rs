@@ -16,8 +16,8 @@ use serde_json::json;
 
 /// Record topics in an MCAP file
 ///
-/// Foxglove, rerun, PlotJuggler and the mcap libraries read the file. It has each message of a reliable topic
-/// once. If the recorder is killed, the file ends with the last whole group of messages, and 'outlive bag
+/// Foxglove, rerun, PlotJuggler and the mcap libraries read the file. No message of a reliable topic is in it twice, and
+/// none is missing while publishers wait for the recorder. If the recorder is killed, the file ends with the last whole group of messages, and 'outlive bag
 /// recover' writes its index. With --as, topics keep the place of a killed recorder, and the next recorder of
 /// that name continues the file without a gap. The recorder runs until a signal ends it (exit code 0).
 ///
@@ -73,7 +73,8 @@ pub struct Args {
     /// How long publishers wait for the next recorder of that name
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::never_or_forever)]
     patience: Duration,
-    /// Continue the file if it exists. With --as, a file that was not finished is continued without this
+    /// Continue the file if it exists. With --as, the unfinished file of a recorder of that name is continued
+    /// without this
     #[arg(long)]
     resume: bool,
     /// Lose messages rather than let publishers wait

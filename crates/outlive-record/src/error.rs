@@ -197,10 +197,18 @@ impl fmt::Display for Error {
             Error::Fault { path, error } => write!(f, "{}: {error}", path.display()),
             Error::OtherChannel { path, id, said, there } => {
                 let path = path.display();
-                write!(f, "{path}: its index has the channel {id} otherwise than its data ")?;
                 match said == there {
-                    true => write!(f, "(of '{}')", shown(there))?,
-                    false => write!(f, "('{}', and not '{}')", shown(said), shown(there))?,
+                    true => write!(
+                        f,
+                        "{path}: its index and its data differ in the type or metadata of channel {id} ('{}')",
+                        shown(there)
+                    )?,
+                    false => write!(
+                        f,
+                        "{path}: its index says that channel {id} is of the topic '{}', and its data says '{}'",
+                        shown(said),
+                        shown(there)
+                    )?,
                 }
                 f.write_str(": 'outlive bag recover FILE -o NEW' writes an index of the data")
             }

@@ -18,10 +18,11 @@ use crate::{Common, each_of, indexes, print};
 
 /// Check files: their records, chunks, checksums and indexes
 ///
-/// Each fault is a line, with the byte at which the damaged part begins; with several files, the file's name is
-/// in front. Faults of one kind, of one topic, are one line. A file that is not finished is a fault, too. Changed bits
-/// in a chunk without a checksum do not show: how many such chunks there are, it says at the end. The exit code is 0
-/// if there is no fault, and 1 if there is one; of several files' codes the greatest.
+/// Each line is a fault, with the byte at which the damaged part begins, and with the file's name if there are several
+/// files. Like faults of one topic share a line, with their count. After 1,000 faults of a file, only their number is
+/// printed. An unfinished file is a fault, too. Changed bits in a chunk without a checksum do not show; the last line
+/// says how many such chunks there are. The exit code is 0 if there is no fault, and 1 if there is one; of several
+/// files' codes the greatest.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:\n  outlive bag check drive.mcap\n  outlive bag check --json night_*.mcap"

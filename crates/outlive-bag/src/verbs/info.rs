@@ -17,10 +17,9 @@ use crate::{Common, each_of, print};
 
 /// Show what is in files: topics, counts, rates, sizes, losses, deaths
 ///
-/// It reads all of a file, so what it says is so, whether the file has an index or not. What a recorder writes of
-/// itself, its events, counts neither as messages nor in the duration. A file that cannot be
-/// read does not keep it from the next one; the exit code is then the greatest of the files' codes. Damaged parts are
-/// counted and passed over, and the exit code is 0 all the same: 'outlive bag check' has one for them.
+/// info reads each file to its end, so its figures do not depend on the index. The recorder's own events count neither
+/// as messages nor in the duration. If a file cannot be read, info goes on with the next; the exit code is the greatest
+/// of all files. Damaged parts are counted and skipped, with exit code 0; 'outlive bag check' returns 1 for them.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:\n  outlive bag info drive.mcap\n  outlive bag info --json night_*.mcap"

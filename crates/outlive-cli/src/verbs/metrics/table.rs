@@ -116,7 +116,7 @@ metrics! {
     MaxSubscribers: Thing gauge "outlive_topic_max_subscribers" []
         "The most subscribers at a time";
     Depth: Thing gauge "outlive_topic_depth_messages" []
-        "Messages of each publisher that are kept: so many may a subscriber be behind";
+        "Messages of each publisher that are kept: the maximum lag of a subscriber, in messages";
     Kept: Thing gauge "outlive_topic_kept_messages" []
         "Messages that are still there";
     HeldSamples: Thing gauge "outlive_topic_held_samples" []

@@ -46,8 +46,8 @@ use state::State;
 /// received, in seconds by their stamps, and @bytes for their lengths.
 ///
 /// plot waits for what is not there yet. If no number has come at the end of a picture's time, it
-/// writes no file; the exit code is 6 if a topic or state is not there, and 5 otherwise. No publisher
-/// waits for plot: what it misses is counted. What is no number, or is not in a message, is a gap in
+/// writes no file; the exit code is 6 if a topic or state is not there, 7 if it has become another type,
+/// and 5 otherwise. No publisher waits for plot: what it misses is counted. What is no number, or is not in a message, is a gap in
 /// the curve; a publisher's death is a red line through all of them.
 ///
 /// Keys: the space bar or p pauses, left and right scroll, + and - show less and more time, up and

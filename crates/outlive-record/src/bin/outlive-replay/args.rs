@@ -11,10 +11,9 @@ use regex::Regex;
 
 /// Publish a recording again
 ///
-/// Topics are made as they were if they are not there. Messages come in the order and the spacing in which they
-/// were recorded. Nothing waits for a subscriber unless '--reliable' is given: one that is slow loses messages,
-/// as it would have. At the rate 'max' subscribers that are reliable are waited for. The exit code is 6 if no
-/// file has a topic that is named.
+/// The player makes topics that do not exist, with their recorded options. It publishes messages in the recorded order
+/// and spacing. It does not wait for subscribers, so a slow one loses messages. With '--reliable', or at the rate
+/// 'max', it waits for reliable subscribers. The exit code is 6 if no file has a topic that is named.
 ///
 /// Keys in a terminal: space stops and goes on, s publishes one message, left and right go 5 s back and forward,
 /// + and - double and halve the rate, q ends.
@@ -38,10 +37,10 @@ pub struct Args {
     /// Begin again at the end
     #[arg(long = "loop")]
     repeats: bool,
-    /// From this time on: after the first message, or, with '@' in front, in seconds since 1970
+    /// Play messages from this time on: after the first message, or, with '@' in front, in seconds since 1970
     #[arg(long, value_name = "WHEN", value_parser = when)]
     start: Option<When>,
-    /// Messages before this time
+    /// Play messages before this time
     #[arg(long, value_name = "WHEN", value_parser = when)]
     end: Option<When>,
     /// End after this time by the clock on the wall
@@ -56,7 +55,7 @@ pub struct Args {
     /// Publish a topic of the file under another name
     #[arg(long, value_name = "FROM=TO", value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// By which of a message's times
+    /// Which of a message's two times the spacing follows
     #[arg(long, value_name = "TIME", value_enum, default_value_t = Times::LogTime)]
     by: Times,
     /// Publish the time of the recording on the topic 'clock': nanoseconds as u64, 100 times a second
@@ -65,13 +64,13 @@ pub struct Args {
     /// Begin when space is pressed
     #[arg(long)]
     pub paused: bool,
-    /// Wait for reliable subscribers, however long; topics that are made offer that
+    /// Wait for reliable subscribers, however long. Topics that the player makes are reliable then
     #[arg(long)]
     reliable: bool,
     /// Begin once the topics have so many subscribers together
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub wait: u64,
-    /// The messages' stamps: when they are published now, or when they were
+    /// Stamp messages with the time of the replay, or with their recorded stamps
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Stamps::Now)]
     stamps: Stamps,
     /// Make topics that hold so many messages, instead of as many as they did: at '--rate max' with short messages
@@ -88,7 +87,7 @@ pub struct Args {
     /// The domain's group of users
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// Tell what happens in lines of JSON
+    /// Print events and results as lines of JSON
     #[arg(long)]
     pub json: bool,
 }
