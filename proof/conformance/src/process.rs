@@ -128,7 +128,9 @@ impl Process {
         // `0 0x0 …`: it reads, on every architecture whose numbers begin so; aarch64's read is 63.
         let call = of("syscall");
         let reads = if cfg!(target_arch = "aarch64") { "63 0x0 " } else { "0 0x0 " };
-        state == Some('S') && !call.starts_with(reads) && !is_parked(&call)
+        // It may have gone on since its state was read: `running`, or `-1 …`, in no call.
+        let is_in_call = call.starts_with(|letter: char| letter.is_ascii_digit());
+        state == Some('S') && is_in_call && !call.starts_with(reads) && !is_parked(&call)
     }
 
     pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), String> {
