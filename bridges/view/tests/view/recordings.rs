@@ -224,7 +224,7 @@ fn what_is_no_recording_is_refused() {
     record(&empty, 0, None);
     for (code, says, path) in [
         (16, "not an MCAP file", &text),
-        (16, "ends in the middle", &none),
+        (16, "the file is empty", &none),
         (16, "no messages", &empty),
         (6, "nope.mcap", &folder.join("nope.mcap")),
     ] {
