@@ -1,5 +1,5 @@
-//! A test of the lines that programs print: each event's word is on the program's page, so that nobody changes a
-//! word on which another program relies without seeing it.
+//! A test of the lines that programs print: each event's word is on the program's page. So a changed word, on which
+//! other programs may rely, fails the test.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -101,7 +101,7 @@ pub enum Form {
     Cut(Compression),
     /// By the mcap crate, in chunks or outside of them.
     Theirs(bool),
-    /// By the mcap crate, in chunks; the channel stands in the first one alone.
+    /// Written by the mcap crate, in chunks; only the first one has the channel.
     Unrepeated,
     /// Outside of chunks, without an index.
     Bare,
